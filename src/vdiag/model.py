@@ -1,0 +1,265 @@
+"""The typed values that pass between the stages, and the report they end in.
+
+Everything here is data. The names are those of docs/architecture.md; `Report` and what it holds is the
+public JSON contract `vdiag.report/1` (additions are allowed, changes need a new version).
+"""
+
+from __future__ import annotations
+
+from enum import Enum
+from typing import Any
+
+import msgspec
+
+
+class Role(str, Enum):
+    """What a rule's match can be in a story."""
+
+    CAUSE = "cause"  # can be a root cause
+    SYMPTOM = "symptom"  # a consequence with news in it
+    TRAILER = "trailer"  # says only that something failed
+    CONTEXT = "context"  # a fact
+    BENIGN = "benign"  # looks alarming, is not
+
+
+class Severity(str, Enum):
+    """How bad a diagnosis is for the server."""
+
+    FATAL = "fatal"  # it did not start, or died
+    DEGRADED = "degraded"  # it lives, badly
+    CLIENT = "client"  # it is fine, a caller erred
+
+
+class Safety(str, Enum):
+    """What a fix can cost."""
+
+    SAFE = "safe"
+    TRADEOFF = "tradeoff"
+    MANUAL = "manual"
+
+
+class Verdict(str, Enum):
+    """The answer in one word."""
+
+    DIAGNOSED = "diagnosed"
+    UNRECOGNISED = "unrecognised"
+    INCOMPLETE = "incomplete"
+    STARTING = "starting"
+    HEALTHY = "healthy"
+    EMPTY = "empty"
+
+
+class Phase(str, Enum):
+    """Where a run of the server stands, by vLLM's own lines."""
+
+    ARGUMENTS = "arguments"
+    CONFIG = "config"
+    DOWNLOAD = "download"
+    LOAD = "load"
+    PROFILE = "profile"
+    CAPTURE = "capture"
+    SERVING = "serving"
+    SHUTDOWN = "shutdown"
+
+
+class Kind(str, Enum):
+    """What sort of event a text is; rules may ask for one with `where`."""
+
+    LOG = "log"  # a log record: it has a level
+    EXCEPTION = "exception"  # a Python exception, with or without its traceback
+    KERNEL = "kernel"
+    UNIT = "unit"  # systemd, docker, kubelet about the server's process
+    HTTP = "http"  # an access line, a proxy's error log, an HTTP error body
+    NATIVE = "native"  # a line without a prefix of its own
+
+
+# ---- scan → assemble ------------------------------------------------------------------------------------
+
+
+class Envelope(msgspec.Struct, frozen=True, gc=False):
+    """What was peeled off in front of a message. Empty strings where nothing was said."""
+
+    kind: Kind = Kind.NATIVE
+    role: str = ""  # APIServer, EngineCore, Worker …
+    pid: int = 0  # 0: unknown
+    rank: str = ""  # TP0, DP1, rank 3 … as printed
+    level: str = ""  # DEBUG, INFO, WARNING, ERROR, CRITICAL
+    time: str = ""  # as printed
+    origin: str = ""  # core.py:708
+    host: str = ""
+    unit: str = ""  # systemd unit, syslog tag, container or Ray actor
+
+    @property
+    def lane(self) -> str:
+        """The process this came from, as people write it; empty for the lane `unknown`."""
+        name = self.role + (f"_{self.rank}" if self.rank else "")
+        where = f"{self.unit} " if self.unit and (self.role or not self.pid) else self.unit
+        return f"{where}{name}{f' pid={self.pid}' if self.pid else ''}".strip()
+
+
+class Record(msgspec.Struct, gc=False):
+    """One logical line after its envelope is peeled."""
+
+    source: int  # index into the inputs
+    line: int  # 1-based physical line in that input
+    message: str
+    envelope: Envelope
+
+
+# ---- assemble → match → reason ---------------------------------------------------------------------------
+
+
+class Frame(msgspec.Struct, frozen=True, gc=False):
+    """One frame of a traceback."""
+
+    file: str
+    line: int
+    function: str
+
+
+class Event(msgspec.Struct, gc=False):
+    """What rules see: one logical message with its rows, or one exception of a traceback."""
+
+    source: int
+    kind: Kind
+    envelope: Envelope
+    rows: list[str]  # the logical message, row by row
+    lines: list[int]  # the physical line of each row
+    exception: str = ""  # dotted type; empty for other kinds
+    traceback: int = 0  # number of the traceback (chain) it belongs to; 0: none
+    link: str = ""  # how it hangs on the exception before it in its chain: "cause" | "context" | ""
+    frames: tuple[Frame, ...] = ()  # outermost first, at most the last 40
+    headless: bool = False  # the traceback's head is not in the log
+    root_row: int = 0  # the row that states the cause (pydantic says it on its second)
+    times: int = 1  # how often the same event was folded into this one
+    last_line: int = 0  # where the last of them stood
+
+    @property
+    def line(self) -> int:
+        """Physical line of the row that states the fault."""
+        return self.lines[self.root_row]
+
+    @property
+    def text(self) -> str:
+        """All rows, joined by newlines."""
+        return "\n".join(self.rows)
+
+
+# ---- the report (public) ---------------------------------------------------------------------------------
+
+
+class Gap(msgspec.Struct, omit_defaults=True):
+    """Something that is missing from an input, and how to get it."""
+
+    what: str
+    line: int = 0
+    command: str = ""
+
+
+class Input(msgspec.Struct):
+    """One input as it was read."""
+
+    name: str
+    lines: int = 0
+    bytes: int = 0
+    format: str = "plain"
+    gaps: list[Gap] = []
+
+
+class Environment(msgspec.Struct):
+    """What the log says about the server that wrote it."""
+
+    vllm: str | None = None
+    engine: str | None = None
+    model: str | None = None
+    args: dict[str, Any] = {}
+    deploy: str | None = None  # cli | systemd | docker | compose | kubernetes | python
+
+
+class Evidence(msgspec.Struct):
+    """A line that proves a claim."""
+
+    source: str
+    line: int
+    lane: str
+    text: str
+
+
+class Explained(msgspec.Struct):
+    """A later line that this diagnosis explains."""
+
+    rule: str | None
+    line: int
+
+
+class Fix(msgspec.Struct):
+    """One thing to do, best first; `run` is ready to paste."""
+
+    do: str
+    run: list[str] = []
+    safety: Safety = Safety.SAFE
+    note: str = ""
+
+
+class Diagnosis(msgspec.Struct):
+    """A cause, the lines that prove it, what it explains, its facts and its ranked fixes."""
+
+    rule: str | None
+    title: str
+    confidence: float
+    severity: Severity
+    source: str
+    line: int
+    why: str
+    times: int = 1
+    first_time: str = ""
+    last_time: str = ""
+    last_line: int = 0
+    recovered_at: int | None = None  # the line of a later start that succeeded
+    phase: Phase | None = None
+    facts: dict[str, Any] = {}
+    evidence: list[Evidence] = []
+    explains: list[Explained] = []
+    fixes: list[Fix] = []
+    avoid: list[str] = []
+    refs: list[str] = []
+    fingerprint: str = ""
+    frame: str = ""  # the raising frame, `file:line in function`
+    search: str = ""  # a link that looks for the same failure upstream
+
+
+class EpisodeInfo(msgspec.Struct):
+    """One run of the server in the log."""
+
+    source: str
+    first_line: int
+    last_line: int
+    phase: Phase | None
+    outcome: str  # failed | serving | starting | stopped | unknown
+    first_time: str = ""
+    last_time: str = ""
+
+
+class AlsoSeen(msgspec.Struct):
+    """Something that was considered and set aside, with the reason."""
+
+    rule: str | None
+    line: int
+    source: str
+    text: str
+    reason: str
+
+
+class Report(msgspec.Struct):
+    """The whole answer."""
+
+    schema: str
+    vdiag: str
+    verdict: Verdict
+    inputs: list[Input]
+    environment: Environment
+    diagnoses: list[Diagnosis]
+    episodes: list[EpisodeInfo] = []
+    memory: dict[str, Any] | None = None
+    also_seen: list[AlsoSeen] = []
+    notes: list[str] = []
