@@ -1,0 +1,263 @@
+"""Facts that fixes ask for by name: pure functions of what a rule captured and what the log says elsewhere.
+
+A function takes `Known` (names to values: captures first, then the episode's facts, then other functions) and
+returns a value, or None where it cannot be known. A fix that needs an unknown fact is not offered, so a
+function returns None rather than a guess. Memory is in GiB, lengths in tokens.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from vdiag.advise import arguments
+
+FactFunction = Callable[["Known"], Any]
+FACTS: dict[str, FactFunction] = {}
+
+SMALLEST_USEFUL_LEN = 256  # tokens; below this a shorter context is no remedy
+BLOCK = 16  # tokens in a KV cache block, vLLM's default block_size on CUDA
+HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+SAFE_UTILIZATION = 0.92  # above it, what is gained at start-up is missing at run time
+
+# One fact, several names: rules capture under the words their message uses.
+ALIASES = {
+    "max_len": ("max_model_len", "max_seq_len"),
+    "tp": ("tensor_parallel_size", "tp_size"),
+    "heads": ("num_heads", "attention_heads", "num_attention_heads"),
+    "utilization": ("gpu_memory_utilization",),
+    "free_gib": ("free",),
+    "total_gib": ("total",),
+    "need_gib": ("need",),
+    "have_gib": ("have", "available_gib"),
+    "flag": ("argument", "arguments", "flags"),
+    "weights_gib": ("model_gib", "load_gib"),
+}
+
+
+class Known:
+    """Looks facts up by name and remembers what functions computed. Never raises for an unknown name."""
+
+    def __init__(self, captures: Mapping[str, Any], context: Mapping[str, Any] | None = None) -> None:
+        context = context or {}
+        arguments = context.get("args")
+        self._given = {**(arguments if isinstance(arguments, dict) else {}), **context, **captures}
+        self._given.pop("args", None)
+        self._computed: dict[str, Any] = {}
+
+    def get(self, name: str) -> Any:
+        """The value, or None if it is not known."""
+        value = self._given.get(name)
+        if value is not None and value != "":
+            return value
+        for alias in ALIASES.get(name, ()):
+            value = self._given.get(alias)
+            if value is not None and value != "":
+                return value
+        if name not in self._computed and name in FACTS:
+            self._computed[name] = None  # a function that asks for itself gets None
+            self._computed[name] = FACTS[name](self)
+        return self._computed.get(name)
+
+    def number(self, name: str) -> float | None:
+        """The value as a finite number, or None."""
+        value = self.get(name)
+        if isinstance(value, str):
+            try:
+                value = float(value.replace(",", ""))
+            except ValueError:
+                return None
+        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+            return None
+        return value
+
+    def computed(self) -> dict[str, Any]:
+        """What functions found out so far, without what they could not."""
+        return {name: value for name, value in self._computed.items() if value is not None}
+
+
+def fact(function: FactFunction) -> FactFunction:
+    """Registers a function under its own name."""
+    FACTS[function.__name__] = function
+    return function
+
+
+# ---- context length -----------------------------------------------------------------------------------
+
+
+@fact
+def fitting_len(known: Known) -> int | None:
+    """The longest context that fits, a multiple of 16 and at least 256 tokens.
+
+    vLLM's own estimate if the message holds one; else the share of the full context that the KV cache
+    left can hold, `max_len × have / need` (KV memory grows linearly with length, kv_cache_utils.py);
+    for V0, the tokens its KV cache stores.
+    """
+    limit, estimate = known.number("max_len"), known.number("estimated_len")
+    have, need, tokens = known.number("have_gib"), known.number("need_gib"), known.number("kv_tokens")
+    if estimate is None and limit and have and need:
+        estimate = limit * have / need
+    if estimate is None:
+        estimate = tokens
+    if estimate is None:
+        return None
+    fits = int(estimate) // BLOCK * BLOCK
+    return fits if fits >= SMALLEST_USEFUL_LEN and (limit is None or fits < limit) else None
+
+
+@fact
+def half_len(known: Known) -> int | None:
+    """Half of the present context length, a multiple of 16 and at least 256 tokens."""
+    limit = known.number("max_len")
+    half = int(limit / 2) // BLOCK * BLOCK if limit else 0
+    return half if half >= SMALLEST_USEFUL_LEN else None
+
+
+@fact
+def missing_gib(known: Known) -> float | None:
+    """How much KV cache is short for one request of the full context."""
+    have, need = known.number("have_gib"), known.number("need_gib")
+    return round(need - have, 2) if have is not None and need is not None and need > have else None
+
+
+# ---- share of the card --------------------------------------------------------------------------------
+
+
+@fact
+def utilization(known: Known) -> float | None:
+    """`--gpu-memory-utilization` where it was not given: its default, 0.9, and 0.92 since 0.24 or before.
+
+    Between 0.17.1 (0.9) and 0.24.0 (0.92) and without a version it is unknown (vllm/config/cache.py).
+    """
+    version = arguments.number(known.get("vllm"))
+    if not version or (0, 17, 1) < version < (0, 24):
+        return None
+    return 0.92 if version >= (0, 24) else 0.9
+
+
+@fact
+def fitting_utilization(known: Known) -> float | None:
+    """The largest `--gpu-memory-utilization` that fits into what is free now: (free − 0.3) / total.
+
+    Rounded down to two decimals and at most 0.92; unknown below 0.3, where it would be no remedy.
+    """
+    free, total = known.number("free_gib"), known.number("total_gib")
+    if free is None or not total or total <= 0:
+        return None
+    share = math.floor((free - HEADROOM_GIB) / total * 100 + 1e-9) / 100
+    return min(share, SAFE_UTILIZATION) if share >= 0.3 else None
+
+
+@fact
+def needed_utilization(known: Known) -> float | None:
+    """The smallest `--gpu-memory-utilization` whose KV cache holds one full request.
+
+    Present share plus what is missing over the card's size (vLLM's budget is share × total), rounded up to
+    two decimals; unknown above 0.92.
+    """
+    share, total, missing = (
+        known.number("utilization"),
+        known.number("total_gib"),
+        known.number("missing_gib"),
+    )
+    if share is None or not total or missing is None:
+        return None
+    needed = math.ceil((share + missing / total) * 100 - 1e-9) / 100
+    return needed if share < needed <= SAFE_UTILIZATION else None
+
+
+@fact
+def lower_utilization(known: Known) -> float | None:
+    """The present share less 0.05, where it is at least 0.5: room for what allocates beside the cache."""
+    share = known.number("utilization")
+    lower = round(share - 0.05, 2) if share else 0.0
+    return lower if lower >= 0.5 else None
+
+
+@fact
+def half_utilization(known: Known) -> float | None:
+    """Half of the present share, to let two servers live on one card; at most 0.45."""
+    share = known.number("utilization")
+    return min(math.floor(share * 50) / 100, 0.45) if share and share <= 1 else None
+
+
+# ---- parallelism --------------------------------------------------------------------------------------
+
+
+@fact
+def dividing_tp(known: Known) -> str | None:
+    """The tensor parallel sizes from 1 to 16 that divide the attention heads: `1, 2, 4 or 8`."""
+    sizes = _dividing(known)
+    if not sizes:
+        return None
+    return " or ".join(filter(None, [", ".join(map(str, sizes[:-1])), str(sizes[-1])]))
+
+
+@fact
+def nearest_tp(known: Known) -> int | None:
+    """The largest dividing tensor parallel size below the present one."""
+    present = known.number("tp")
+    return max((size for size in _dividing(known) if present and size < present), default=None)
+
+
+def _dividing(known: Known) -> list[int]:
+    heads = known.number("heads")
+    if heads is None or heads < 1 or heads != int(heads):
+        return []
+    return [size for size in range(1, 17) if int(heads) % size == 0]
+
+
+# ---- batch and host memory ----------------------------------------------------------------------------
+
+
+@fact
+def half_seqs(known: Known) -> int | None:
+    """Half of `--max-num-seqs` where the log says it."""
+    present = known.number("max_num_seqs")
+    return int(present) // 2 if present and present >= 2 else None
+
+
+@fact
+def half_batched_tokens(known: Known) -> int | None:
+    """Half of `--max-num-batched-tokens` where the log says it, at least 256."""
+    present = known.number("max_num_batched_tokens")
+    return int(present) // 2 if present and present >= 512 else None
+
+
+@fact
+def host_ram_gib(known: Known) -> int | None:
+    """Host memory to have for loading: twice the weights, rounded up."""
+    weights = known.number("weights_gib")
+    return math.ceil(2 * weights) if weights and weights > 0 else None
+
+
+@fact
+def swap_gib(known: Known) -> int | None:
+    """A swap file that bridges loading: as large as the weights, at least 8, at most 64 GiB."""
+    weights = known.number("weights_gib")
+    return min(max(math.ceil(weights), 8), 64) if weights and weights > 0 else None
+
+
+# ---- flags --------------------------------------------------------------------------------------------
+
+
+@fact
+def wrong_flag(known: Known) -> str | None:
+    """The first flag of what argparse did not recognise, spelled as flags are."""
+    words = [word for word in str(known.get("flag") or "").split() if word.startswith("--")]
+    return arguments.flag_of(words[0]) if words else None
+
+
+@fact
+def nearest_flag(known: Known) -> str | None:
+    """The flag that was probably meant, for a flag no version knows."""
+    flag = known.get("wrong_flag")
+    return arguments.nearest(flag, known.get("vllm")) if flag else None
+
+
+@fact
+def flag_news(known: Known) -> str | None:
+    """What became of a flag that other vLLM versions take, in one clause."""
+    flag = known.get("wrong_flag")
+    return arguments.news(flag, known.get("vllm")) if flag else None

@@ -1,0 +1,191 @@
+"""Fills a rule's texts and fixes in with facts. What names an unknown fact is left out, never guessed.
+
+Substitution is plain: `{name}` with a lower-case name, nothing nested, no attributes, no format strings. Values
+come from a log, that is from strangers; in a command they are quoted or, where they cannot be, the fix is dropped.
+"""
+
+from __future__ import annotations
+
+import re
+import shlex
+from collections.abc import Mapping
+from typing import Any
+
+from vdiag.advise import form
+from vdiag.advise.arguments import number, takes
+from vdiag.advise.facts import Known
+from vdiag.model import Fix
+from vdiag.rulebook.schema import FixRule, Rule
+
+# `${name}`, `{{name}}` and JSON's `{"name": 1}` are not placeholders.
+_PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
+_SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(<{])")
+_SAFE_IN_QUOTES = re.compile(r"[^'\"\\$`!\x00-\x1f\x7f]*")
+UNKNOWN = "?"
+
+
+class Unknown(Exception):
+    """A text asks for a fact that is not known."""
+
+
+def fill(
+    rule: Rule, captures: Mapping[str, Any], context: Mapping[str, Any]
+) -> tuple[str, str, list[Fix], list[str]]:
+    """(title, why, fixes best first, avoid) of a rule for what it captured in an episode.
+
+    `context` holds the episode's facts: `vllm`, `model`, `args` (engine arguments by name), `deploy`, `unit`, ….
+    """
+    known = Known(captures, context)
+    fixes = [fix for written in rule.fixes if (fix := _fix(written, known, context)) is not None]
+    title = _PLACEHOLDER.sub(lambda m: _shown(known, m[1]) or UNKNOWN, rule.title)
+    avoid = [text for sentence in rule.avoid if (text := _sentences(sentence, known))]
+    return title, _sentences(rule.why, known), fixes, avoid
+
+
+def facts_of(rule: Rule, captures: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
+    """What was captured, and the facts that the rule's texts ask for, as the report lists them."""
+    known = Known(captures, context)
+    asked = {name for text in _texts(rule) for name in _PLACEHOLDER.findall(text)}
+    facts = {name: value for name, value in captures.items() if value is not None and value != ""}
+    for name in sorted(asked - facts.keys()):
+        value = known.get(name)
+        if value is not None:
+            facts[name] = value
+    return facts
+
+
+def placeholders(rule: Rule) -> set[str]:
+    """The names of all facts that a rule's texts and conditions ask for (lint checks them)."""
+    names = {name for text in _texts(rule) for name in _PLACEHOLDER.findall(text)}
+    for fix in rule.fixes:
+        names |= {condition.removeprefix("not ").split("=")[0].strip() for condition in fix.only_if}
+    return names
+
+
+def words(value: Any) -> str:
+    """A fact as people read it: floats with at most two decimals, lists with commas."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, float):
+        return f"{value:.2f}".rstrip("0").rstrip(".") if abs(value) < 1e15 else f"{value:g}"
+    if isinstance(value, (list, tuple)):
+        return ", ".join(words(item) for item in value)
+    return str(value)
+
+
+def _texts(rule: Rule) -> list[str]:
+    texts = [rule.title, rule.why, *rule.avoid]
+    for fix in rule.fixes:
+        texts += [fix.do, fix.note, *fix.run, *fix.env.values(), *_leaves(fix.set)]
+    return texts
+
+
+def _leaves(value: Any) -> list[str]:
+    if isinstance(value, dict):
+        return [text for item in value.values() for text in _leaves(item)]
+    if isinstance(value, list):
+        return [text for item in value for text in _leaves(item)]
+    return [value] if isinstance(value, str) else []
+
+
+def _shown(known: Known, name: str) -> str | None:
+    value = known.get(name)
+    return None if value is None or isinstance(value, dict) else words(value)
+
+
+def _text(text: str, known: Known) -> str:
+    """Prose with its facts. Raises Unknown."""
+
+    def value(found: re.Match[str]) -> str:
+        shown = _shown(known, found[1])
+        if shown is None:
+            raise Unknown(found[1])
+        return shown
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _sentences(text: str, known: Known) -> str:
+    """Prose without the sentences that ask for an unknown fact."""
+    kept = []
+    for sentence in _SENTENCE_END.split(" ".join(text.split())):
+        try:
+            kept.append(_text(sentence, known))
+        except Unknown:
+            continue
+    return " ".join(kept)
+
+
+def _command(text: str, known: Known) -> str:
+    """A shell command with its facts quoted. Raises Unknown also for what cannot be quoted where it stands."""
+
+    def value(found: re.Match[str]) -> str:
+        shown = _shown(known, found[1])
+        if shown is None or not shown.isprintable():
+            raise Unknown(found[1])
+        before = text[: found.start()]
+        if before.count("'") % 2 or before.count('"') % 2:
+            if not _SAFE_IN_QUOTES.fullmatch(shown):
+                raise Unknown(found[1])
+            return shown
+        return shlex.quote(shown)
+
+    return _PLACEHOLDER.sub(value, text)
+
+
+def _value(value: Any, known: Known) -> Any:
+    """An argument's value with its facts; one that is a single placeholder keeps the fact's type."""
+    if isinstance(value, dict):
+        return {name: _value(item, known) for name, item in value.items()}
+    if isinstance(value, list):
+        return [_value(item, known) for item in value]
+    if not isinstance(value, str):
+        return value
+    alone = _PLACEHOLDER.fullmatch(value)
+    found = known.get(alone[1]) if alone else _text(value, known)
+    if found is None or (isinstance(found, str) and not found.isprintable()):
+        raise Unknown(value)
+    return round(found, 4) if isinstance(found, float) else found
+
+
+def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
+    """The fix filled in, or None where it does not apply or asks for what is unknown."""
+    vllm = context.get("vllm")
+    if not _admits(fix, vllm) or not all(_holds(condition, known) for condition in fix.only_if):
+        return None
+    if any(takes(name, vllm) is False for name in fix.set):
+        return None
+    try:
+        run = [_command(line, known) for line in fix.run]
+        set_ = {name: _value(value, known) for name, value in fix.set.items()}
+        env = {name: str(_value(value, known)) for name, value in fix.env.items()}
+        run += form.change(set_, fix.unset, env, context)
+        return Fix(
+            do=_text(fix.do, known), run=run, safety=fix.safety, note=_text(" ".join(fix.note.split()), known)
+        )
+    except Unknown:
+        return None
+
+
+def _admits(fix: FixRule, vllm: str | None) -> bool:
+    """Whether the fix is for this version; a bound of fewer parts covers all below it (`0.13`: 0.13.x)."""
+    version, since, until = number(vllm), number(fix.since), number(fix.until)
+    if not version:
+        return True
+    return (not since or _padded(version, since) >= since) and (not until or _padded(version, until) <= until)
+
+
+def _padded(version: tuple[int, ...], bound: tuple[int, ...]) -> tuple[int, ...]:
+    return (*version, *(0,) * len(bound))[: len(bound)]
+
+
+def _holds(condition: str, known: Known) -> bool:
+    """`fact`, `not fact` or `fact=value`."""
+    condition = condition.strip()
+    if condition.startswith("not "):
+        return not _holds(condition[4:], known)
+    name, equals, wanted = condition.partition("=")
+    value = known.get(name.strip())
+    if value is None:
+        return False
+    return words(value).lower() == wanted.strip().lower() if equals else value is not False

@@ -1,0 +1,189 @@
+"""Prints a change of the server's arguments or environment in the form its user runs: a command line, a
+systemd unit, docker, compose, Kubernetes or Python. Only the change is printed, never the user's other arguments.
+
+Lines that start with `#` say where the next lines go; they are harmless in a shell and in YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vdiag.advise.arguments import flag_of
+
+# Lists are several words behind their flag (nargs="+"), but these want JSON (cli_args.py of the front end).
+JSON_LISTS = ("allowed_origins", "allowed_methods", "allowed_headers")
+
+FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
+_UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
+
+
+def deploy_of(context: Mapping[str, Any]) -> str:
+    """How the server is run, one of FORMS: what the log showed, else a command line."""
+    deploy = str(context.get("deploy") or "")
+    return deploy if deploy in FORMS else "cli"
+
+
+def change(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    """The lines to paste or put in place. `set_` and `unset` name engine arguments as Python does."""
+    form = {
+        "cli": _cli,
+        "systemd": _systemd,
+        "docker": _docker,
+        "compose": _compose,
+        "kubernetes": _kubernetes,
+        "python": _python,
+    }[deploy_of(context)]
+    gone = [*unset, *(name for name, value in set_.items() if value is None)]
+    kept = {name: value for name, value in set_.items() if value is not None}
+    return form(kept, gone, env, context) if kept or gone or env else []
+
+
+def words(set_: Mapping[str, Any]) -> list[str]:
+    """The arguments as argv words: `--max-model-len 4096`, `--enforce-eager`; JSON for mappings."""
+    argv: list[str] = []
+    for name, value in set_.items():
+        flag = flag_of(name)
+        if value is True:
+            argv.append(flag)
+        elif value is False:
+            argv.append(flag.replace("--", "--no-", 1))
+        elif isinstance(value, list) and name not in JSON_LISTS:
+            argv += [flag, *map(plain, value)]
+        else:
+            argv += [flag, plain(value)]
+    return argv
+
+
+def plain(value: Any) -> str:
+    """A value as an argument: numbers bare, lists and mappings as JSON."""
+    if isinstance(value, (dict, list)):
+        return json.dumps(value, ensure_ascii=False)
+    if isinstance(value, float):
+        return f"{value:.4f}".rstrip("0").rstrip(".")
+    return str(value)
+
+
+def quote(word: str) -> str:
+    """Quoted for a shell, but `<placeholder>` and `…` stay readable: a person replaces them anyway."""
+    return word if re.fullmatch(r"<[\w .-]+>|…", word) else shlex.quote(word)
+
+
+def _model(context: Mapping[str, Any]) -> str:
+    model = str(context.get("model") or "")
+    return quote(model) if model.isprintable() and model else "<model>"
+
+
+def _line(argv: Sequence[str]) -> str:
+    return " ".join(quote(word) for word in argv)
+
+
+def _dropped(unset: Sequence[str]) -> str:
+    return ", ".join(flag_of(name) for name in unset)
+
+
+def _cli(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    lines = [f"export {name}={quote(value)}" for name, value in env.items()]
+    if set_ or unset:
+        without = f"  # without {_dropped(unset)}" if unset else ""
+        model = {"model": set_["model"]} if "model" in set_ else context
+        rest = {name: value for name, value in set_.items() if name != "model"}
+        added = f" {_line(words(rest))}" if rest else ""
+        lines.append(f"vllm serve {_model(model)} …{added}{without}")
+    return lines
+
+
+def _systemd(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    named = str(context.get("unit") or "")
+    unit = (
+        named.removesuffix(".service") if _UNIT.fullmatch(named) and not named.startswith("-") else "<unit>"
+    )
+    lines = []
+    if env:
+        lines += [f"sudo systemctl edit {unit}", "# put these lines into the editor:", "[Service]"]
+        lines += [f"Environment={_in_unit(f'{name}={value}')}" for name, value in env.items()]
+    if set_ or unset:
+        lines.append(f"sudo systemctl edit --full {unit}")
+    if set_:
+        argv = " ".join(_in_unit(word).replace("$", "$$") for word in words(set_))
+        lines += ["# add at the end of the ExecStart= command:", argv]
+    if unset:
+        lines.append(f"# take out of the ExecStart= command: {_dropped(unset)}")
+    return [*lines, "# then:", f"sudo systemctl restart {unit}"]
+
+
+def _in_unit(text: str) -> str:
+    """Quoted for a unit file: `%` is doubled, double quotes around what holds anything unusual (systemd.syntax)."""
+    text = text.replace("%", "%%")
+    if re.fullmatch(r"[\w@%+=:,./<>…-]+", text):
+        return text
+    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
+
+
+def _docker(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    options = "".join(f" -e {quote(f'{name}={value}')}" for name, value in env.items())
+    added = f" {_line(words(set_))}" if set_ else ""
+    without = f"  # without {_dropped(unset)}" if unset else ""
+    return [f"docker run{options} … <image> …{added}{without}"]
+
+
+def _compose(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    lines = ["# in the service of your compose file:"]
+    if env:
+        lines += ["environment:", *(f"  {name}: {json.dumps(value)}" for name, value in env.items())]
+    if set_:
+        lines += ["command:  # add to what is there", *(f"  - {item}" for item in _items(set_))]
+        lines = [line.replace("$", "$$") if not line.startswith("#") else line for line in lines]
+    if unset:
+        lines.append(f"# take out of command: {_dropped(unset)}")
+    return [*lines, "# then:", "docker compose up -d"]
+
+
+def _kubernetes(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    lines = ["# in the container of your manifest:"]
+    if env:
+        lines.append("env:")
+        for name, value in env.items():
+            lines += [f"  - name: {name}", f"    value: {json.dumps(value)}"]
+    if set_:
+        lines += ["args:  # add to what is there", *(f"  - {item}" for item in _items(set_))]
+    if unset:
+        lines.append(f"# take out of args: {_dropped(unset)}")
+    return [*lines, "# then:", "kubectl apply -f <manifest.yaml>"]
+
+
+def _items(set_: Mapping[str, Any]) -> list[str]:
+    """YAML list items, `"--flag=value"` where there is one value; quoted as JSON, which YAML reads too."""
+    items: list[str] = []
+    for name, value in set_.items():
+        argv = words({name: value})
+        items += ["=".join(argv)] if len(argv) == 2 else argv
+    return [json.dumps(item, ensure_ascii=False) for item in items]
+
+
+def _python(
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+) -> list[str]:
+    lines = [f"export {name}={quote(value)}" for name, value in env.items()]
+    if set_ or unset:
+        model = context.get("model")
+        shown = repr(str(model)) if model else '"<model>"'
+        named = "".join(f", {name}={value!r}" for name, value in set_.items())
+        without = f"  # without {', '.join(unset)}" if unset else ""
+        lines.append(f"LLM({shown}, …{named}){without}")
+    return lines
