@@ -1,0 +1,196 @@
+"""From a phrase as a contributor writes it to regular expressions.
+
+The syntax is that of docs/rules.md: the message as printed, with `{name:type}`, `{name}`, `{*}`, `{one|other}`,
+`{?text}` and `{{ }}`. Nothing here knows rules or files.
+"""
+
+from __future__ import annotations
+
+import os.path
+import re
+from difflib import get_close_matches
+from typing import NamedTuple
+
+from vdiag.rulebook.captures import TYPES
+
+GAP = r"\s*"
+_HOLE = re.compile(r"(\*|[A-Za-z_]\w*)(?::(.*))?\Z", re.DOTALL)
+
+
+class WordingError(ValueError):
+    """A phrase or regex that cannot be read: what was expected there, and what stands there."""
+
+    def __init__(self, expected: str, got: str) -> None:
+        super().__init__(f"expected {expected}, got {got}")
+        self.expected = expected
+        self.got = got
+
+
+class Wording(NamedTuple):
+    """What a phrase or a regex compiles to.
+
+    `runs` are the fixed texts that must occur, as printed; a newline in one stands for white space of unknown
+    shape. `weight` counts the fixed characters that are not white space.
+    """
+
+    source: str
+    loose: str
+    runs: list[str]
+    types: dict[str, str]
+    weight: int
+
+
+class Text(NamedTuple):
+    text: str
+
+
+class Hole(NamedTuple):
+    name: str  # empty: not kept
+    type: str
+
+
+class Choice(NamedTuple):
+    texts: list[str]
+
+
+class Maybe(NamedTuple):
+    text: str
+
+
+Part = Text | Hole | Choice | Maybe
+
+
+def compile_phrase(phrase: str) -> Wording:
+    """The wording of a phrase; WordingError says what is wrong with one that cannot be read."""
+    parts = parse_phrase(phrase)
+    types: dict[str, str] = {}
+    for part in parts:
+        if isinstance(part, Hole) and part.name:
+            if part.name in types:
+                raise WordingError("each name once in a phrase", f"{{{part.name}}} twice")
+            types[part.name] = part.type
+    last = len(parts) - 1
+    source = "".join(_strict(part, index == last) for index, part in enumerate(parts))
+    loose = GAP.join(filter(None, (_loose(part, index == last) for index, part in enumerate(parts))))
+    runs, weight = _fixed(parts)
+    return Wording(source, loose, runs, types, weight)
+
+
+def parse_phrase(phrase: str) -> list[Part]:
+    """The parts of a phrase in their order; outer white space does not count."""
+    phrase = phrase.strip()
+    if not phrase:
+        raise WordingError("a message as printed", "nothing")
+    parts: list[Part] = []
+    fixed: list[str] = []
+    at = 0
+    while at < len(phrase):
+        char = phrase[at]
+        if phrase[at : at + 2] in ("{{", "}}"):
+            fixed.append(char)
+            at += 2
+        elif char == "}":
+            raise WordingError(
+                "`}}` for a brace that is part of the message", f"a lone `}}` at character {at + 1}"
+            )
+        elif char == "{":
+            end = phrase.find("}", at)
+            if end < 0:
+                raise WordingError(
+                    "a closing `}`, or `{{` for a brace of the message", f"`{phrase[at : at + 20]}`"
+                )
+            if fixed:
+                parts.append(Text("".join(fixed)))
+                fixed.clear()
+            parts.append(_placeholder(phrase[at + 1 : end]))
+            at = end + 1
+        else:
+            fixed.append(char)
+            at += 1
+    if fixed:
+        parts.append(Text("".join(fixed)))
+    return parts
+
+
+def _placeholder(inner: str) -> Part:
+    if "{" in inner:
+        raise WordingError("a placeholder without braces in it", f"`{{{inner}}}`")
+    if inner.startswith("?"):
+        return Maybe(inner[1:])
+    if "|" in inner:
+        return Choice(inner.split("|"))
+    hole = _HOLE.match(inner)
+    if not hole:
+        raise WordingError(
+            "`{name}`, `{name:type}`, `{*}`, `{one|other}`, `{?text}`, or `{{` for a brace of the message",
+            f"`{{{inner}}}`",
+        )
+    name, kind = hole[1], hole[2]
+    if kind is None:
+        kind = "text"
+    elif kind not in TYPES:
+        near = get_close_matches(kind, TYPES, 1)
+        hint = f" (did you mean `{near[0]}`?)" if near else ""
+        raise WordingError(f"one of the types {', '.join(TYPES)}{hint}", f"`{{{inner}}}`")
+    return Hole("" if name == "*" else name, kind)
+
+
+def spaced(text: str) -> str:
+    """A regex for a fixed text in which white space matches any white space."""
+    return "".join(
+        r"\s+" if piece.isspace() else re.escape(piece) for piece in re.split(r"(\s+)", text) if piece
+    )
+
+
+def loosened(text: str) -> str:
+    """A regex for a fixed text in which white space may be missing, or stand between any two characters."""
+    return GAP.join(re.escape(char) for char in "".join(text.split()))
+
+
+def _strict(part: Part, last: bool) -> str:
+    if isinstance(part, Text):
+        return spaced(part.text)
+    if isinstance(part, Choice):
+        return f"(?:{'|'.join(map(spaced, part.texts))})"
+    if isinstance(part, Maybe):
+        return f"(?:{spaced(part.text)})?"
+    return _group(part, TYPES[part.type].last if last else TYPES[part.type].strict)
+
+
+def _loose(part: Part, last: bool) -> str:
+    if isinstance(part, Text):
+        return loosened(part.text)
+    if isinstance(part, Choice):
+        return f"(?:{'|'.join(map(loosened, part.texts))})"
+    if isinstance(part, Maybe):
+        return f"(?:{loosened(part.text)})?"
+    return _group(part, TYPES[part.type].last if last else TYPES[part.type].loose)
+
+
+def _group(hole: Hole, body: str) -> str:
+    return f"(?P<{hole.name}>{body})" if hole.name else f"(?:{body})"
+
+
+def _fixed(parts: list[Part]) -> tuple[list[str], int]:
+    """The fixed runs and their weight. What all texts of a choice begin or end with belongs to its neighbours."""
+    runs = [""]
+    weight = 0
+    for part in parts:
+        if isinstance(part, Text):
+            runs[-1] += re.sub(r"\s{2,}|[^\S ]", "\n", part.text)
+            weight += ink(part.text)
+        elif isinstance(part, Choice):
+            head = os.path.commonprefix(part.texts)
+            tails = [text[len(head) :][::-1] for text in part.texts]
+            tail = os.path.commonprefix(tails)[::-1]
+            runs[-1] += head
+            runs.append(tail)
+            weight += min(map(ink, part.texts))
+        else:
+            runs.append("")
+    return [run for run in runs if run.strip()], weight
+
+
+def ink(text: str) -> int:
+    """How many characters of a text are not white space."""
+    return sum(not char.isspace() for char in text)
