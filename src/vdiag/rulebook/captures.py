@@ -97,7 +97,7 @@ def _gib(amount: str) -> float:
     number, unit = float(found[1]), found[2]
     if unit in ("", "B", "byte", "bytes"):
         return number / _GIB
-    power = _POWER[unit[0].lower()] if unit[0].lower() in _POWER else None
+    power = _POWER.get(unit[0].lower())
     if power is None:
         raise ValueError(amount)
     decimal = unit in ("KB", "MB", "GB", "TB")

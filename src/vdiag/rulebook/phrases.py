@@ -6,7 +6,6 @@ The syntax is that of docs/rules.md: the message as printed, with `{name:type}`,
 
 from __future__ import annotations
 
-import os.path
 import re
 from difflib import get_close_matches
 from typing import NamedTuple
@@ -180,15 +179,19 @@ def _fixed(parts: list[Part]) -> tuple[list[str], int]:
             runs[-1] += re.sub(r"\s{2,}|[^\S ]", "\n", part.text)
             weight += ink(part.text)
         elif isinstance(part, Choice):
-            head = os.path.commonprefix(part.texts)
-            tails = [text[len(head) :][::-1] for text in part.texts]
-            tail = os.path.commonprefix(tails)[::-1]
+            head = _common_head(part.texts)
+            tail = _common_head([text[len(head) :][::-1] for text in part.texts])[::-1]
             runs[-1] += head
             runs.append(tail)
             weight += min(map(ink, part.texts))
         else:
             runs.append("")
     return [run for run in runs if run.strip()], weight
+
+
+def _common_head(texts: list[str]) -> str:
+    low, high = min(texts), max(texts)
+    return low[: next((at for at, char in enumerate(low) if char != high[at]), len(low))]
 
 
 def ink(text: str) -> int:

@@ -35,7 +35,7 @@ _OPTIONAL = re.compile(r"[*?]|\{0?,")
 class Token(NamedTuple):
     """One atom of a regex with its quantifier."""
 
-    kind: str  # literal | space | class | anchor | open | close | or
+    kind: str  # literal | space (any white space) | break (one kind of it) | class | anchor | open | close | or
     text: str
     quantifier: str = ""
 
@@ -68,7 +68,9 @@ def _atom(source: str, at: int) -> tuple[str, str]:
             return "space", text
         if text[1] in "bBAZGmM":
             return "anchor", text
-        if text[1] in "dDwWSpPgXRNVHhKntrfv123456789" and len(text) == 2 or text[1] in "pPg":
+        if text[1] in "nrtfv":
+            return "break", text
+        if text[1] in "pPg" or (len(text) == 2 and text[1] in "dDwWSXRNVHhK123456789"):
             return "class", text
         return "literal", text
     if char == "[":
@@ -174,7 +176,7 @@ def _loosened(read: list[Token]) -> str:
         elif token.kind == "anchor":
             if token.text not in (r"\b", r"\B"):
                 out.append(token.text)
-        elif token.kind == "space":
+        elif token.kind in ("space", "break"):
             gap()
         else:
             out.append(_loose_atom(token, index == last))

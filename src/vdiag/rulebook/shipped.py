@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import warnings
+from contextlib import suppress
 from pathlib import Path
 
 import msgspec
@@ -87,8 +88,6 @@ def _recompiled(rules: Path, stamp: str) -> Rulebook:
     rulebook = load([rules], collect=problems)
     for problem in problems:
         warnings.warn(f"rulebook: {problem}", stacklevel=2)
-    try:
+    with suppress(OSError):  # a read-only checkout compiles at every start
         write_shipped(rulebook, stamp)
-    except OSError:
-        pass  # a read-only checkout compiles at every start
     return rulebook
