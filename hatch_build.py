@@ -23,15 +23,14 @@ class RulebookHook(BuildHookInterface):
             return  # an sdist carries the rules themselves
         root = Path(self.root)
         sys.path.insert(0, str(root / "src"))
-        from vdiag.rulebook.lint import lint
+        from vdiag.rulebook.lint import lint  # isort: skip
         from vdiag.rulebook.shipped import SHIPPED, stamp_of, write_shipped
 
         rules = root / "rules"
         result = lint([rules])
-        errors = [str(finding) for finding in result.findings if finding.level == "error"]
-        if errors and version != "editable":
-            raise SystemExit("\n".join([*errors, f"the rulebook has {len(errors)} errors"]))
-        for error in errors:
+        if result.errors and version != "editable":
+            raise SystemExit("\n".join([*result.errors, f"the rulebook has {len(result.errors)} errors"]))
+        for error in result.errors:
             self.app.display_warning(error)
         write_shipped(result.rulebook, stamp_of(rules))
         build_data["artifacts"].append(SHIPPED.relative_to(root).as_posix())

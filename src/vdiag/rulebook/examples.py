@@ -42,7 +42,7 @@ class Outcome(NamedTuple):
 
     rule: str
     kind: str  # example | lookalike
-    index: int
+    number: int  # its index in the rule
     text: str
     passed: bool
     reason: str  # what decided; for a failure, what was expected and what came
@@ -73,10 +73,10 @@ def match_text(rulebook: Rulebook, text: str) -> list[Found]:
     return sorted(best.values(), key=lambda found: (-found.weight, found.rule))
 
 
-def search(pattern: CompiledPattern, text: str) -> Any:
-    """The first match of a pattern in a text as printed, or None."""
+def search(pattern: CompiledPattern, text: str, *, loose: bool = False) -> Any:
+    """The first match of a pattern in a text as printed (or, `loose`, as wrapped), or None."""
     try:
-        return _ready(pattern.source).search(text, timeout=TIMEOUT)
+        return _ready(pattern.loose if loose else pattern.source).search(text, timeout=TIMEOUT)
     except TimeoutError:
         return None
 
@@ -86,8 +86,16 @@ def _ready(source: str) -> Any:
     return regex.compile(source)
 
 
-def conditional(rule: Rule, text: str) -> bool:
-    """Whether more than the wording decides on a match here, so that only the program can tell."""
+def conditional(rule: Rule, text: str, found: Iterable[Found] = (), rulebook: Rulebook | None = None) -> bool:
+    """Whether more than the wording decides on a match here, so that only the program can tell.
+
+    That is so for a rule with conditions, for a text whose level is too low for it, and where a rule that `beats`
+    it matches too.
+    """
+    for item in found:
+        other = rulebook.by_id(item.rule) if rulebook else None
+        if other is not None and rule.id in other.beats:
+            return True
     if rule.where != "any" or rule.frames or rule.phase or rule.needs or rule.unless or not rule.alone:
         return True
     said = [_RANKS[level.lower()] for level in _LEVEL.findall(text)]
@@ -137,7 +145,7 @@ def _lookalike(rule: Rule, index: int, text: str, rulebook: Rulebook, diagnose: 
 
     if rule.id not in {item.rule for item in found}:
         return outcome(True, "no wording matches")
-    if not conditional(rule, text):
+    if not conditional(rule, text, found, rulebook):
         return outcome(False, "a wording of the rule matches")
     if report is not None and any(item.rule == rule.id for item in report.diagnoses):
         return outcome(False, "the rule is among the diagnoses")
@@ -155,4 +163,6 @@ def _where_it_went(name: str, report: Report, matched: list[str]) -> str:
     for seen in report.also_seen:
         if seen.rule == name:
             return f"the rule was set aside: {seen.reason}"
-    return "its wording matches, a condition does not" if name in matched else "no wording of the rule matches"
+    return (
+        "its wording matches, a condition does not" if name in matched else "no wording of the rule matches"
+    )

@@ -34,6 +34,7 @@ class Problem(msgspec.Struct, frozen=True):
     field: str  # `fixes[0].set`; "" for the rule or file as a whole
     expected: str
     got: str
+    whole_file: bool = False  # nothing in the file could be read
 
     def __str__(self) -> str:
         place = f"{self.file}:{self.line}" if self.line else self.file
@@ -88,7 +89,7 @@ def load(
     """
     problems: list[Problem] = []
     placed = read_rules(paths, problems)
-    rulebook = _compiled(placed, base, problems)
+    rulebook = assemble(placed, base, problems)
     if collect is None and problems:
         raise RulebookError(problems)
     if collect is not None:
@@ -129,7 +130,9 @@ def rule_files(paths: Iterable[str | Path], problems: list[Problem]) -> Iterator
         elif path.exists():
             yield path
         else:
-            problems.append(Problem(str(path), 0, "", "", "a rule file or a folder of them", "nothing there"))
+            problems.append(
+                Problem(str(path), 0, "", "", "a rule file or a folder of them", "nothing there", True)
+            )
 
 
 def _well_said(placed: Placed, problems: list[Problem]) -> bool:
@@ -163,7 +166,7 @@ def _well_said(placed: Placed, problems: list[Problem]) -> bool:
     return len(problems) == before
 
 
-def _compiled(placed: list[Placed], base: Rulebook | None, problems: list[Problem]) -> Rulebook:
+def assemble(placed: list[Placed], base: Rulebook | None, problems: list[Problem]) -> Rulebook:
     """The rules of `base` that none of these replaces, then these; references are checked and aliases resolved."""
     replaced = {name for own in placed for name in (own.rule.id, *own.rule.aliases)}
     rules: list[Rule] = []

@@ -35,7 +35,9 @@ _OPTIONAL = re.compile(r"[*?]|\{0?,")
 class Token(NamedTuple):
     """One atom of a regex with its quantifier."""
 
-    kind: str  # literal | space (any white space) | break (one kind of it) | class | anchor | open | close | or
+    kind: (
+        str  # literal | space (any white space) | break (one kind of it) | class | anchor | open | close | or
+    )
     text: str
     quantifier: str = ""
 

@@ -61,7 +61,9 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     at: str = ""  # the capture whose start is the root line
     frames: list[str] = []  # any of these stands in a frame (`file.py`, `function` or `file.py:function`)
     phase: list[Phase] = []  # where the episode must stand; with `frames`, decides where no frame is known
-    needs: list[str] = msgspec.field(name="with", default_factory=list)  # rules that must match in the episode
+    needs: list[str] = msgspec.field(
+        name="with", default_factory=list
+    )  # rules that must match in the episode
     unless: list[str] = []  # rules that must not
     beats: list[str] = []  # rules this one wins against where both match in an episode
     alone: bool = True  # false: counts only if something in the episode failed

@@ -38,7 +38,7 @@ def read_file(path: Path, problems: list[Problem]) -> list[Placed]:
     try:
         nodes, values = _compose(path)
     except _Fault as fault:
-        problems.append(Problem(file, fault.line, "", "", fault.expected, fault.got))
+        problems.append(Problem(file, fault.line, "", "", fault.expected, fault.got, True))
         return []
     placed = []
     for node, value in zip(nodes, values, strict=True):
