@@ -1,0 +1,36 @@
+"""The report as one JSON object, and the JSON Schema of it. `python -m vdiag.render.json` prints the schema."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from vdiag.model import Report
+
+
+def render(report: Report) -> str:
+    """One line of JSON with a newline at its end. Text that is no valid Unicode is written with `\\ufffd`."""
+    try:
+        return msgspec.json.encode(report, enc_hook=str).decode() + "\n"
+    except UnicodeEncodeError:
+        return msgspec.json.encode(_valid(msgspec.to_builtins(report, enc_hook=str))).decode() + "\n"
+
+
+def schema() -> str:
+    """The JSON Schema of a report, generated from the types in model.py, indented, with a newline at its end."""
+    generated = msgspec.json.schema(Report)
+    head = {"$schema": "https://json-schema.org/draft/2020-12/schema", "$id": "vdiag.report/1"}
+    return msgspec.json.format(msgspec.json.encode({**head, **generated}), indent=2).decode() + "\n"
+
+
+def _valid(value: Any) -> Any:
+    if isinstance(value, str):
+        return "".join("\ufffd" if "\ud800" <= c <= "\udfff" else c for c in value)
+    if isinstance(value, dict):
+        return {_valid(key): _valid(item) for key, item in value.items()}
+    return [_valid(item) for item in value] if isinstance(value, list) else value
+
+
+if __name__ == "__main__":
+    print(schema(), end="")

@@ -1,0 +1,101 @@
+"""Lines for a terminal: wrapping, shortening and making a stranger's text harmless. Knows nothing of reports.
+
+Prose wraps, commands never do. Styles are names that only matter with colour; every meaning is in the words.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+WIDEST = 120  # columns of prose; the eye loses longer lines
+
+# Colours a log brought along carry no meaning here; any other control sequence is shown, not obeyed.
+_COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+_HARMFUL = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+)
+
+
+def harmless(text: str) -> str:
+    """One line or several; control, direction-changing and invisible characters written out as `\\x1b`."""
+    return _HARMFUL.sub(_written_out, _COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
+
+
+def _written_out(found: re.Match[str]) -> str:
+    code = ord(found[0])
+    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+
+
+def cells(text: str) -> int:
+    """How many columns the text takes."""
+    if text.isascii():
+        return len(text)
+    return sum(
+        0 if unicodedata.combining(c) else 2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text
+    )
+
+
+def wrap(text: str, width: int) -> list[str]:
+    """Lines of at most `width` columns, broken at spaces; a longer word stays whole, so that it can be copied."""
+    lines: list[str] = []
+    current, used = "", 0
+    for word in text.split():
+        size = cells(word)
+        if current and used + 1 + size > width:
+            lines.append(current)
+            current, used = "", 0
+        current, used = (f"{current} {word}", used + 1 + size) if current else (word, size)
+    return [*lines, current] if current or not lines else lines
+
+
+def shorten(text: str, limit: int, around: Iterable[str] = ()) -> str:
+    """At most about `limit` characters, kept around the first place where one of `around` stands; `…` marks cuts."""
+    if len(text) <= limit:
+        return text
+    places = [at for word in around if len(word) > 1 and (at := text.find(word)) >= 0]
+    start = max(0, min(min(places, default=0) - limit // 3, len(text) - limit))
+    end = min(start + limit, len(text))
+    # Cut between words where one ends nearby.
+    if start and (space := text.find(" ", start, start + 20)) > 0:
+        start = space + 1
+    if end < len(text) and (space := text.rfind(" ", end - 20, end)) > 0:
+        end = space
+    return ("… " if start else "") + text[start:end].strip() + (" …" if end < len(text) else "")
+
+
+class Page:
+    """Collects styled lines. `width` is in columns; prose uses at most WIDEST of them."""
+
+    def __init__(self, width: int) -> None:
+        self.width = min(max(width, 40), WIDEST)
+        self.lines: list[list[tuple[str, str]]] = []
+
+    def blank(self) -> None:
+        """One empty line, never two."""
+        if self.lines and self.lines[-1]:
+            self.lines.append([])
+
+    def heading(self, text: str) -> None:
+        """A section begins."""
+        self.blank()
+        self.lines.append([(text, "bold")])
+
+    def prose(
+        self, text: str, *, first: str = "", indent: str = "", style: str = "", first_style: str = ""
+    ) -> None:
+        """Wrapped text; `first` stands before its first line, `indent` before the others."""
+        for paragraph in harmless(text).split("\n"):
+            for line in wrap(paragraph, self.width - max(cells(first), cells(indent))):
+                self.lines.append([(first, first_style or style), (line, style)])
+                first = indent
+
+    def command(self, text: str) -> None:
+        """A command or a configuration line, indented, never wrapped."""
+        for line in harmless(text).split("\n"):
+            self.lines.append([("    ", ""), (line, "dim" if line.startswith("#") else "cyan")])
+
+    def plain(self) -> str:
+        """The page without colour."""
+        return "".join("".join(text for text, _ in line).rstrip() + "\n" for line in self.lines)
