@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any, NamedTuple
 
 from vdiag.model import Role
-from vdiag.rulebook.compile import MIN_LITERAL, CompiledPattern, Rulebook
+from vdiag.rulebook.compile import MIN_LITERAL, MIN_SQUEEZED, CompiledPattern, Rulebook
 from vdiag.rulebook.examples import Found, conditional, match_text, search
 from vdiag.rulebook.load import Placed
 from vdiag.rulebook.phrases import Hole, Maybe, parse_phrase
@@ -115,13 +115,13 @@ def title_is_a_headline(placed: Placed, book: Book) -> Iterator[Said]:
 
 
 def roles_fit(placed: Placed, book: Book) -> Iterator[Said]:
-    """Only context marks phases, only a mark takes time, only causes have fixes that anybody sees."""
+    """Only context marks phases, only a mark takes time, and a fix needs something that is broken."""
     rule = placed.rule
     if rule.marks and rule.role is not Role.CONTEXT:
         yield Said("marks", "only rules with `role: context` mark a phase")
     if rule.takes and not rule.marks:
         yield Said("takes", "says how long a phase takes, but the rule marks none")
-    if rule.fixes and rule.role is not Role.CAUSE:
+    if rule.fixes and rule.role in (Role.CONTEXT, Role.BENIGN):
         yield Said("fixes", f"are not shown for `role: {rule.role.value}`", "warning")
 
 
@@ -152,31 +152,35 @@ def literal_is_good(placed: Placed, book: Book) -> Iterator[Said]:
     """Every wording holds a fixed text that is long enough and rare enough to look for."""
     rule = placed.rule
     for field, pattern in book.patterns(rule):
-        if len(pattern.literal) < MIN_LITERAL or len(pattern.squeezed) < MIN_LITERAL:
+        if len(pattern.literal.encode()) < MIN_LITERAL or len(pattern.squeezed.encode()) < MIN_SQUEEZED:
             held = f"the longest is `{pattern.literal}`" if pattern.literal else "it holds none"
             yield Said(
                 field, f"needs a fixed text of {MIN_LITERAL} characters to look for; {held}. Give `literal`"
             )
         elif rule.role is not Role.CONTEXT and any(pattern.literal in line for line in ORDINARY):
             yield Said(field, f"looks for `{pattern.literal}`, which ordinary lines hold", "warning")
-    if rule.literal and not any(pattern.literal == rule.literal for _, pattern in book.patterns(rule)):
+    literal = rule.literal.strip()
+    if literal and not any(pattern.literal == literal for _, pattern in book.patterns(rule)):
         yield Said("literal", f"`{rule.literal}` serves no wording: none holds it as fixed text", "warning")
-    if rule.literal:
+    if literal:
         for index, text in enumerate(rule.examples):
             own = [pattern for _, pattern in book.patterns(rule) if search(pattern, text)]
-            if own and all(p.literal == rule.literal and p.literal not in text for p in own):
-                yield Said(f"examples[{index}]", f"does not hold the rule's literal `{rule.literal}`")
+            if own and all(p.literal == literal and p.literal not in text for p in own):
+                yield Said(f"examples[{index}]", f"does not hold the rule's literal `{literal}`")
 
 
 def patterns_are_bounded(placed: Placed, book: Book) -> Iterator[Said]:
     """A regex says how far it may reach, and does not repeat a repetition."""
     for index, pattern in enumerate(placed.rule.patterns):
         field = f"patterns[{index}].regex"
-        for token in tokens(pattern.regex):
-            if token.kind == "class" and _any_character(token.text) and _unbounded(token.quantifier):
-                said = token.text + token.quantifier
-                yield Said(field, f"`{said}` reaches to the end: bound it, as in `{token.text}{{1,200}}?`")
-        if _repeats_a_repetition(tokens(pattern.regex)):
+        read = tokens(pattern.regex)
+        reaching = [
+            t for t in read if t.kind == "class" and _any_character(t.text) and _unbounded(t.quantifier)
+        ]
+        for token in dict.fromkeys(reaching):
+            said = token.text + token.quantifier
+            yield Said(field, f"`{said}` reaches to the end: bound it, as in `{token.text}{{1,200}}?`")
+        if _repeats_a_repetition(read):
             yield Said(field, "repeats a group that holds a repetition without bound: it can take forever")
 
 

@@ -17,7 +17,8 @@ from vdiag.rulebook.schema import Rule
 if TYPE_CHECKING:
     from vdiag.rulebook.phrases import Wording
 
-MIN_LITERAL = 5  # characters: a shorter fixed text hits too many lines of a healthy journal
+MIN_LITERAL = 5  # bytes: a shorter fixed text hits too many lines of a healthy journal
+MIN_SQUEEZED = 4  # bytes, of a text without its white space
 
 
 class CompiledPattern(msgspec.Struct, omit_defaults=True):
@@ -91,10 +92,12 @@ def compile_rules(rules: list[Rule]) -> Rulebook:
 def _pattern(rule: Rule, index: int, wording: Wording, since: str = "", until: str = "") -> CompiledPattern:
     literal = longest_literal(wording.runs)
     squeezed = max(("".join(run.split()) for run in wording.runs), key=len, default="")
-    if rule.literal and (len(literal) < MIN_LITERAL or any(rule.literal in run for run in wording.runs)):
-        literal = rule.literal
-    if len(squeezed) < MIN_LITERAL:
-        squeezed = "".join(rule.literal.split()) or squeezed
+    wanted = " ".join(rule.literal.split())
+    held = any(wanted in " ".join(run.split()) for run in wording.runs)
+    if wanted and (held or len(literal.encode()) < MIN_LITERAL):
+        literal = rule.literal.strip()
+    if wanted and len(squeezed.encode()) < MIN_SQUEEZED:
+        squeezed = "".join(wanted.split())
     return CompiledPattern(
         rule=index,
         source=wording.source,

@@ -86,8 +86,9 @@ def _recompiled(rules: Path, stamp: str) -> Rulebook:
 
     problems: list[Problem] = []
     rulebook = load([rules], collect=problems)
-    for problem in problems:
-        warnings.warn(f"rulebook: {problem}", stacklevel=2)
+    if problems:
+        more = f" and {len(problems) - 1} more (vdiag rules lint)" if len(problems) > 1 else ""
+        warnings.warn(f"rulebook: {problems[0]}{more}", stacklevel=3)
     with suppress(OSError):  # a read-only checkout compiles at every start
         write_shipped(rulebook, stamp)
     return rulebook

@@ -1,0 +1,183 @@
+"""`vdiag rules`: look at the rulebook, check one, try one on its own examples."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import click
+
+if TYPE_CHECKING:
+    from vdiag.rulebook import Rulebook
+    from vdiag.rulebook.examples import Diagnose, Outcome
+    from vdiag.rulebook.load import Placed, Problem
+
+FAULTY, UNREADABLE = 1, 2  # exit status, as docs/rules.md says
+
+PATHS = click.argument("paths", metavar="[PATH]...", nargs=-1, type=click.Path(path_type=Path))
+
+
+@click.group()
+def rules() -> None:
+    """List, check and try rules.
+
+    \b
+    vdiag rules list                    every rule, one a line
+    vdiag rules lint my-rules.yaml      what is missing or weak in a rule file
+    vdiag rules test my-rules.yaml      does each rule win its examples?
+    """
+
+
+@rules.command("list")
+@PATHS
+@click.option(
+    "--role", type=click.Choice(["cause", "symptom", "trailer", "context", "benign"]), help="Only these."
+)
+def list_(paths: tuple[Path, ...], role: str | None) -> None:
+    """Print id, role and title of every rule: those of PATH, or the shipped ones and your own."""
+    from vdiag.rulebook.load import default_user_paths, load
+
+    problems: list[Problem] = []
+    rulebook = (
+        load(paths, collect=problems)
+        if paths
+        else load(default_user_paths(), base=_shipped(), collect=problems)
+    )
+    wanted = [rule for rule in rulebook.rules if role is None or rule.role.value == role]
+    width = min(max((len(rule.id) for rule in wanted), default=0), 40)
+    for rule in wanted:
+        click.echo(f"{rule.id:{width}}  {rule.role.value:8}{' '.join(rule.title.split())}")
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    _leave(UNREADABLE if problems else 0)
+
+
+@rules.command()
+@PATHS
+@click.option("--strict", is_flag=True, help="Warnings fail too.")
+def lint(paths: tuple[Path, ...], strict: bool) -> None:
+    """Say what is missing, wrong or weak in rules: file, line, rule, field.
+
+    Without PATH: the rules of the checkout vdiag runs from, else your own. Exit status: 1 if a rule has errors,
+    2 if a file cannot be read as rules.
+    """
+    from vdiag.rulebook import lint as linting
+
+    paths = paths or _own_paths()
+    result = linting.lint(paths, base=_base(paths))
+    for problem in result.unreadable:
+        click.echo(str(problem))
+    for finding in result.findings:
+        click.echo(str(finding))
+    errors = len(result.errors)
+    warnings = len(result.findings) + len(result.unreadable) - errors
+    click.echo(
+        f"{_count(len(result.placed), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
+    )
+    if result.unreadable:
+        _leave(UNREADABLE)
+    _leave(FAULTY if errors or (strict and warnings) else 0)
+
+
+@rules.command()
+@PATHS
+@click.option(
+    "--explain", is_flag=True, help="Show for each example which rules matched, which won, and why."
+)
+@click.option("--wordings", is_flag=True, help="Try the wordings alone, not the whole program.")
+@click.option("--rule", "only", metavar="ID", multiple=True, help="Only this rule; may be given again.")
+def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str, ...]) -> None:
+    """Run each rule's examples (it must win) and lookalikes (it must not match).
+
+    PATH is a rule file or a folder of them. Without PATH: the rules of the checkout vdiag runs from, else your
+    own. Exit status: 1 if any example fails, 2 if a file cannot be read as rules.
+    """
+    from vdiag.rulebook.examples import try_rules
+    from vdiag.rulebook.load import assemble, read_rules
+
+    paths = paths or _own_paths()
+    problems: list[Problem] = []
+    placed = read_rules(paths, problems)
+    rulebook = assemble(placed, _base(paths), problems)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    where = {own.rule.id: own for own in placed if not only or own.rule.id in only}
+    tried = failed = 0
+    for outcome in try_rules(where.values(), rulebook, None if wordings else _diagnose()):
+        tried += 1
+        failed += not outcome.passed
+        if explain or not outcome.passed:
+            _show(outcome, where[outcome.rule], explain)
+    click.echo(f"{_count(len(where), 'rule')}, {_count(tried, 'example')}: {failed} failed")
+    if any(problem.whole_file for problem in problems):
+        _leave(UNREADABLE)
+    _leave(FAULTY if failed or problems else 0)
+
+
+def _show(outcome: Outcome, own: Placed, explain: bool) -> None:
+    line = own.line_of(f"{outcome.kind}s[{outcome.number}]")
+    mark = "ok" if outcome.passed else "FAILED"
+    click.echo(
+        f"{own.file}:{line}: {outcome.rule}: {outcome.kind} {outcome.number + 1}: {mark}: {outcome.reason}"
+    )
+    if not explain:
+        return
+    for found in outcome.found:
+        row = outcome.text.count("\n", 0, found.start) + 1
+        facts = ", ".join(f"{name}={value!r}" for name, value in found.captures.items())
+        click.echo(
+            f"    matched {found.rule} on line {row}, weight {found.weight}{': ' if facts else ''}{facts}"
+        )
+    if outcome.report is None:
+        return
+    for place, diagnosis in enumerate(outcome.report.diagnoses, 1):
+        name = diagnosis.rule or "(no rule)"
+        click.echo(f"    {place}. {name}, line {diagnosis.line}, confidence {diagnosis.confidence:.2f}")
+        for explained in diagnosis.explains:
+            click.echo(f"       explains {explained.rule or 'line'} on line {explained.line}")
+    for seen in outcome.report.also_seen:
+        click.echo(f"    set aside: {seen.rule or seen.text[:60]}, line {seen.line}: {seen.reason}")
+    if not outcome.report.diagnoses:
+        click.echo(f"    verdict: {outcome.report.verdict.value}")
+
+
+def _diagnose() -> Diagnose:
+    from vdiag.pipeline import diagnose_text
+
+    return diagnose_text
+
+
+def _shipped() -> Rulebook:
+    from vdiag.rulebook.shipped import shipped
+
+    return shipped()
+
+
+def _own_paths() -> tuple[Path, ...]:
+    """The rules a bare `lint` or `test` is about."""
+    from vdiag.rulebook.load import default_user_paths
+    from vdiag.rulebook.shipped import checkout_rules
+
+    checkout = checkout_rules()
+    paths = (checkout,) if checkout else tuple(default_user_paths())
+    if not paths:
+        raise click.UsageError("there are no rules of your own; give a file or a folder")
+    return paths
+
+
+def _base(paths: tuple[Path, ...]) -> Rulebook | None:
+    """The shipped rules, which other rules may name; none where the shipped ones themselves are asked about."""
+    from vdiag.rulebook.shipped import checkout_rules
+
+    checkout = checkout_rules()
+    if checkout and any(path.resolve() == checkout.resolve() for path in paths):
+        return None
+    return _shipped()
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}{'' if number == 1 else 's'}"
+
+
+def _leave(status: int) -> None:
+    click.get_current_context().exit(status)
