@@ -1,0 +1,95 @@
+"""The outside world as one value: streams, terminal, environment. Commands touch nothing else, so tests inject it."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import BinaryIO, TextIO
+
+COLOR_CHOICES = ("auto", "always", "never")
+DEFAULT_COLUMNS = 80
+
+
+@dataclass
+class Console:
+    """Streams as the process has them; `stdin` is bytes, since a log is bytes."""
+
+    stdin: BinaryIO
+    stdout: TextIO
+    stderr: TextIO
+    env: Mapping[str, str] = field(default_factory=dict)
+    stdin_is_terminal: bool = False
+    stdout_is_terminal: bool = False
+    stderr_is_terminal: bool = False
+
+    @classmethod
+    def of_process(cls) -> Console:
+        """The real one. What a terminal's encoding cannot show is replaced, not fatal."""
+        for stream in (sys.stdout, sys.stderr):
+            reconfigure: Callable[..., None] | None = getattr(stream, "reconfigure", None)
+            if reconfigure is not None:
+                reconfigure(errors="replace")
+        return cls(
+            stdin=sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb"),
+            stdout=sys.stdout,
+            stderr=sys.stderr,
+            env=os.environ,
+            stdin_is_terminal=_is_terminal(sys.stdin),
+            stdout_is_terminal=_is_terminal(sys.stdout),
+            stderr_is_terminal=_is_terminal(sys.stderr),
+        )
+
+    @property
+    def columns(self) -> int:
+        """Width of the output: COLUMNS, else the terminal's, else 80."""
+        given = self.env.get("COLUMNS", "")
+        if given.isascii() and given.isdigit() and int(given) > 0:
+            return int(given)
+        if not self.stdout_is_terminal:
+            return DEFAULT_COLUMNS
+        try:
+            return os.get_terminal_size(self.stdout.fileno()).columns or DEFAULT_COLUMNS
+        except (OSError, ValueError):
+            return DEFAULT_COLUMNS
+
+    def colored(self, choice: str = "auto") -> bool:
+        """Whether to colour the output: the option, then NO_COLOR, CLICOLOR_FORCE, CLICOLOR, then the terminal."""
+        if choice != "auto":
+            return choice == "always"
+        if self.env.get("NO_COLOR"):
+            return False
+        if self.env.get("CLICOLOR_FORCE", "0") not in ("", "0"):
+            return True
+        plain = self.env.get("CLICOLOR") == "0" or self.env.get("TERM") == "dumb"
+        return self.stdout_is_terminal and not plain
+
+    def say(self, message: str) -> None:
+        """One message on standard error, `vdiag: …`; control characters in it are written out."""
+        from vdiag.render.page import harmless
+
+        for line in message.splitlines() or [""]:
+            self.stderr.write(f"vdiag: {harmless(line)}\n")
+        self.stderr.flush()
+
+    def write(self, text: str) -> None:
+        """Text for standard output."""
+        self.stdout.write(text)
+
+    def write_utf8(self, text: str) -> None:
+        """Text for a program: UTF-8 whatever the locale."""
+        buffer = getattr(self.stdout, "buffer", None)
+        if buffer is None:
+            self.stdout.write(text)
+            return
+        self.stdout.flush()
+        buffer.write(text.encode("utf-8"))
+        buffer.flush()
+
+
+def _is_terminal(stream: TextIO | None) -> bool:
+    try:
+        return stream is not None and stream.isatty()
+    except ValueError:  # closed
+        return False

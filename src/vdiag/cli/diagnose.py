@@ -1,0 +1,127 @@
+"""`vdiag [FILES…]`: logs in, the root cause and its fixes out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vdiag.cli.console import COLOR_CHOICES, Console
+from vdiag.cli.status import ExitStatus, status_of
+from vdiag.model import Report, Severity
+
+if TYPE_CHECKING:
+    from vdiag.rulebook import Rulebook
+
+HOW_TO = """\
+Give it a log, by a pipe, by name or by pasting it:
+
+    journalctl -u vllm -b --no-pager | vdiag
+    docker logs my-vllm 2>&1 | vdiag
+    vdiag vllm.log
+    vdiag explain
+
+`vdiag --help` says more."""
+
+
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every command that prints a report."""
+    for option in reversed(
+        (
+            click.option("--format", "format_", type=click.Choice(["terminal", "json"]), default="terminal",
+                         help="For people (the default) or for programs."),
+            click.option("--all", "everything", is_flag=True, help="Show long lines and long lists in full."),
+            click.option("--rules", multiple=True, metavar="PATH|none",
+                         help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook."),
+            click.option("--color", type=click.Choice(COLOR_CHOICES), default="auto",
+                         help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
+            click.option("--fail-on", type=click.Choice([s.value for s in Severity]), default="client",
+                         help="From which severity a diagnosis makes the exit status 1. Default: any."),
+            click.option("--exit-zero", is_flag=True,
+                         help="Exit with 0 whatever the log says; a faulty call still exits with 2."),
+        )
+    ):  # fmt: skip
+        command = option(command)
+    return command
+
+
+@click.command(
+    "diagnose", short_help="Diagnose log files or standard input (this is what plain `vdiag` does)."
+)
+@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
+@report_options
+@click.pass_obj
+def diagnose(console: Console, /, files: tuple[str, ...], **options: Any) -> ExitStatus:
+    """Diagnose log files, told together as one story, or standard input (`-`, or no file at all)."""
+    if not files and console.stdin_is_terminal:
+        console.say(f"nothing to read.\n{HOW_TO}")
+        return ExitStatus.USAGE
+    return diagnose_files(console, list(files) or ["-"], **options)
+
+
+def diagnose_files(
+    console: Console, files: list[str], *, rules: tuple[str, ...], **options: Any
+) -> ExitStatus:
+    """The way of the data: rules and sources in, a report out. What could be read is reported in any case."""
+    from vdiag.cli.progress import progress_for
+    from vdiag.intake import sources as opened
+    from vdiag.pipeline import diagnose as diagnosed
+
+    rulebook, faults = rulebook_for(rules)
+    sources, unreadable = opened(files, console.stdin)
+    faults += unreadable
+    for fault in faults:
+        console.say(fault)
+    if not sources:
+        return ExitStatus.USAGE
+    with progress_for(console, sources) as progress:
+        report = diagnosed(sources, rulebook=rulebook, progress=progress)
+    return finish(console, report, faulty=bool(faults), **options)
+
+
+def finish(
+    console: Console,
+    report: Report,
+    *,
+    format_: str,
+    everything: bool,
+    color: str,
+    fail_on: str,
+    exit_zero: bool,
+    faulty: bool = False,
+) -> ExitStatus:
+    """Prints the report and tells the exit status."""
+    if format_ == "json":
+        from vdiag.render import json
+
+        console.write_utf8(json.render(report))
+    else:
+        from vdiag.render import terminal
+
+        page = terminal.render(report, width=console.columns, everything=everything)
+        terminal.write(page, console.stdout, color=console.colored(color))
+    if faulty:
+        return ExitStatus.USAGE
+    return ExitStatus.OK if exit_zero else status_of(report, Severity(fail_on))
+
+
+def rulebook_for(rules: tuple[str, ...]) -> tuple[Rulebook, list[str]]:
+    """The shipped rules, the user's own and those asked for; with what is wrong in them, one line each."""
+    from vdiag.rulebook import Rulebook
+    from vdiag.rulebook.shipped import shipped
+
+    if "none" in rules:
+        paths: list[Any] = [path for path in rules if path != "none"]
+        rulebook = Rulebook()
+    else:
+        from vdiag.rulebook.load import default_user_paths
+
+        paths = [*default_user_paths(), *rules]
+        rulebook = shipped()
+    if not paths:
+        return rulebook, []
+    from vdiag.rulebook.load import Problem, load
+
+    problems: list[Problem] = []
+    return load(paths, base=rulebook, collect=problems), [str(problem) for problem in problems]

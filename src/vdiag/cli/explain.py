@@ -1,0 +1,75 @@
+"""`vdiag explain`: paste a log, name a file, or ask what a rule knows."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import click
+
+from vdiag.cli.console import Console
+from vdiag.cli.diagnose import diagnose_files, report_options, rulebook_for
+from vdiag.cli.status import ExitStatus
+
+if TYPE_CHECKING:
+    from vdiag.rulebook import Rule, Rulebook
+
+EXAMPLES = """\b
+Examples:
+  vdiag explain                      paste a log, end with Ctrl-D
+  vdiag explain vllm.log             the same as `vdiag vllm.log`
+  vdiag explain kv-cache-too-small   what this rule knows"""
+
+
+@click.command("explain", short_help="Explain a pasted log, a file, or a rule by its id.", epilog=EXAMPLES)
+@click.argument("what", required=False, type=click.Path(), metavar="[FILE|RULE]")
+@report_options
+@click.pass_obj
+def explain(console: Console, /, what: str | None, **options: Any) -> ExitStatus:
+    """Explain a log that you paste, a log file, or what a rule knows. An existing file wins over a rule's id."""
+    if what is None and console.stdin_is_terminal:
+        console.stderr.write("Paste the log, then press Enter and Ctrl-D.\n")
+        console.stderr.flush()
+    if what is None or what == "-" or os.path.exists(what):
+        return diagnose_files(console, [what or "-"], **options)
+    return _explain_rule(console, what, **options)
+
+
+def _explain_rule(
+    console: Console, name: str, *, rules: tuple[str, ...], format_: str, color: str, **_: Any
+) -> ExitStatus:
+    rulebook, faults = rulebook_for(rules)
+    for fault in faults:
+        console.say(fault)
+    rule = rulebook.by_id(name)
+    if rule is None:
+        console.say(f"{name}: no such file, and no rule has this id.{_near(name, rulebook)}")
+        return ExitStatus.USAGE
+    if format_ == "json":
+        import msgspec
+
+        console.write_utf8(msgspec.json.encode(rule).decode() + "\n")
+    else:
+        from vdiag.render import rule as render_rule
+        from vdiag.render import terminal
+
+        page = render_rule.render(rule, width=console.columns)
+        terminal.write(page, console.stdout, color=console.colored(color))
+    return ExitStatus.USAGE if faults else ExitStatus.OK
+
+
+def _near(name: str, rulebook: Rulebook) -> str:
+    """Ids a person may have meant: near spellings, then those that share a word with it."""
+    import difflib
+
+    ids = [rule.id for rule in rulebook.rules if _is_explained(rule)]
+    near = difflib.get_close_matches(name.lower(), ids, n=5, cutoff=0.6)
+    words = {word for word in name.lower().replace("_", "-").split("-") if len(word) > 2}
+    near += [id_ for id_ in ids if words & set(id_.split("-")) and id_ not in near][: 5 - len(near)]
+    if not near:
+        return "\n`vdiag rules list` shows all rules."
+    return "\nNear it: " + ", ".join(near) + "\n`vdiag rules list` shows all rules."
+
+
+def _is_explained(rule: Rule) -> bool:
+    return bool(rule.why or rule.fixes)
