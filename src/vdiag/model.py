@@ -109,15 +109,7 @@ class Record(msgspec.Struct, gc=False):
 # ---- assemble → match → reason ---------------------------------------------------------------------------
 
 
-class Frame(msgspec.Struct, frozen=True, gc=False):
-    """One frame of a traceback."""
-
-    file: str
-    line: int
-    function: str
-
-
-class Event(msgspec.Struct, gc=False):
+class Event(msgspec.Struct):
     """What rules see: one logical message with its rows, or one exception of a traceback."""
 
     source: int
@@ -128,9 +120,11 @@ class Event(msgspec.Struct, gc=False):
     exception: str = ""  # dotted type; empty for other kinds
     traceback: int = 0  # number of the traceback (chain) it belongs to; 0: none
     link: str = ""  # how it hangs on the exception before it in its chain: "cause" | "context" | ""
-    frames: tuple[Frame, ...] = ()  # outermost first, at most the last 40
+    frames: list[str] = []  # `File "…", line N, in f` as printed, outermost first, at most the last 40
     headless: bool = False  # the traceback's head is not in the log
+    ignored: bool = False  # Python itself says it ignored the exception
     root_row: int = 0  # the row that states the cause (pydantic says it on its second)
+    own: int = 0  # how many rows are its own; later ones are lines that may be its wrapped rest
     times: int = 1  # how often the same event was folded into this one
     last_line: int = 0  # where the last of them stood
 

@@ -1,0 +1,255 @@
+"""From a conclusion to the report: each finding with its texts, facts, fixes and the lines that prove it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from vdiag import __version__
+from vdiag.advise.fixes import facts_of, fill
+from vdiag.model import (
+    AlsoSeen,
+    Diagnosis,
+    Environment,
+    EpisodeInfo,
+    Event,
+    Evidence,
+    Explained,
+    Fix,
+    Input,
+    Kind,
+    Phase,
+    Report,
+    Role,
+    Safety,
+    Severity,
+    Verdict,
+)
+from vdiag.reason.blame import Blame, Node
+from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
+from vdiag.reason.story import Episode
+from vdiag.reason.unknown import fingerprint, raising_frame, search_link
+from vdiag.rulebook.compile import Rulebook
+
+SCHEMA = "vdiag.report/1"
+MOST_TEXT = 2000  # characters quoted of one line
+MOST_LISTED = 12  # explained or set aside lines of one diagnosis
+
+
+def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, notes: list[str]) -> Report:
+    """The report of a conclusion."""
+    blames = conclusion.blames
+    context = _context(conclusion)
+    report = Report(
+        schema=SCHEMA,
+        vdiag=__version__,
+        verdict=conclusion.verdict,
+        inputs=inputs,
+        environment=Environment(
+            vllm=context.get("vllm"),
+            engine=context.get("engine"),
+            model=context.get("model"),
+            args=context.get("args") or {},
+            deploy=context.get("deploy"),
+        ),
+        diagnoses=[_diagnosis(f, inputs, context) for f in conclusion.findings],
+        episodes=[_episode(b, inputs) for b in blames],
+        also_seen=_also_seen(blames, inputs),
+        notes=list(notes),
+    )
+    if report.verdict is Verdict.STARTING:
+        report.notes += _starting_notes(blames[-1].episode, rulebook)
+    for blame in blames:
+        if any(e.headless for e in blame.episode.events) and report.verdict is not Verdict.DIAGNOSED:
+            report.notes.append("A traceback here begins in its middle: earlier lines may name a deeper cause.")
+            break
+    return report
+
+
+def _context(conclusion: Conclusion) -> dict[str, Any]:
+    """What the log says of the server: of the first finding's episode, else of the last one."""
+    blames = conclusion.blames
+    context: dict[str, Any] = {}
+    for blame in blames:
+        context.update({k: v for k, v in blame.episode.facts.items() if v not in ("", None, {})})
+    if conclusion.findings:
+        context.update(conclusion.findings[0].blame.episode.facts)
+    args = context.get("args")
+    if isinstance(args, dict):
+        context.setdefault("model", args.get("model") or args.get("model_tag"))
+    if "deploy" not in context:
+        deploy, unit = _deploy([e for b in blames for e in b.episode.events])
+        if deploy:
+            context["deploy"] = deploy
+        if unit:
+            context.setdefault("unit", unit)
+    return context
+
+
+def _deploy(events: list[Event]) -> tuple[str, str]:
+    """How the server is run, as far as the envelopes show it."""
+    for event in events:
+        env = event.envelope
+        if env.kind is Kind.UNIT and ".service" in event.rows[0]:
+            return "systemd", event.rows[0].split(".service", 1)[0].split()[-1].strip("'\"(") + ".service"
+    for event in events:
+        env = event.envelope
+        if env.host and env.unit and env.kind is not Kind.KERNEL:
+            return "systemd", ""
+        if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):
+            return "compose", ""
+    return "", ""
+
+
+def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -> Diagnosis:
+    node, blame = finding.node, finding.blame
+    event, rule, match = node.event, node.rule, node.match
+    facts = {**context, **blame.episode.facts}
+    phase = blame.episode.phase_at(node.line)
+    last = finding.last or node
+    captures = match.captures if match else {}
+    diagnosis = Diagnosis(
+        rule=rule.id if rule else None,
+        title="",
+        confidence=finding.confidence,
+        severity=rule.severity if rule else Severity.FATAL,
+        source=inputs[event.source].name,
+        line=node.line,
+        why="",
+        times=finding.times,
+        first_time=event.envelope.time,
+        last_time=last.event.envelope.time,
+        last_line=last.line,
+        recovered_at=finding.recovered_at,
+        phase=phase,
+        evidence=_evidence(node, blame, inputs),
+        explains=[Explained(n.rule.id if n.rule else None, n.line) for n in _later(node, blame)][:MOST_LISTED],
+        fingerprint=fingerprint(event),
+        frame=raising_frame(event),
+    )
+    if rule is not None:
+        diagnosis.title, diagnosis.why, diagnosis.fixes, diagnosis.avoid = fill(rule, captures, facts)
+        diagnosis.facts = facts_of(rule, captures, facts)
+        diagnosis.refs = list(rule.refs) + [f"https://github.com/{_issue(u.issue)}" for u in rule.upstream]
+    if finding.kind == NOTICED:
+        _noticed(diagnosis, finding)
+    elif finding.kind != CAUSE:
+        _unknown(diagnosis, event)
+    return diagnosis
+
+
+def _issue(name: str) -> str:
+    repo, _, number = name.partition("#")
+    return f"{repo}/issues/{number}"
+
+
+def _later(node: Node, blame: Blame) -> list[Node]:
+    """What a root explains: consequences and the lines that notice the failure, each line once."""
+    seen = {(node.event.source, node.line)}
+    nodes = []
+    for other in sorted([*blame.explained, *blame.notices], key=lambda n: (n.event.source, n.line)):
+        key = (other.event.source, other.line)
+        if key not in seen:
+            seen.add(key)
+            nodes.append(other)
+    return nodes
+
+
+def _evidence(node: Node, blame: Blame, inputs: list[Input]) -> list[Evidence]:
+    """The root line, the raising frame's line is in `frame`; then one consequence from another lane."""
+    rows = [_quote(node, inputs)]
+    later = [n for n in _later(node, blame) if n.event.envelope.lane != node.event.envelope.lane]
+    notices = [n for n in later if n.rule is not None and n.rule.role in (Role.TRAILER, Role.SYMPTOM)]
+    rows += [_quote(n, inputs) for n in notices[:2]]
+    return rows
+
+
+def _quote(node: Node, inputs: list[Input]) -> Evidence:
+    event = node.event
+    row = event.lines.index(node.line) if node.line in event.lines else event.root_row
+    text = event.rows[row].strip()
+    if node.match is not None and node.match.span[1] > sum(len(r) + 1 for r in event.rows[: row + 1]):
+        end = event.text.count("\n", 0, node.match.span[1])
+        text = " ".join(r.strip() for r in event.rows[row : min(end, row + 6) + 1])
+    return Evidence(inputs[event.source].name, node.line, event.envelope.lane, text[:MOST_TEXT])
+
+
+def _unknown(diagnosis: Diagnosis, event: Event) -> None:
+    said = event.rows[event.root_row].strip()
+    diagnosis.title = f"No rule knows this failure; the deepest exception here is: {said[:200]}"
+    diagnosis.why = (
+        "It failed with this error, and nothing in the log explains it further. "
+        "The search link looks for the same message among vLLM's issues."
+    )
+    if diagnosis.frame:
+        diagnosis.why = f"It was raised at {diagnosis.frame}. " + diagnosis.why
+    diagnosis.search = search_link(event)
+    diagnosis.facts = {"exception": event.exception} if event.exception else {}
+    diagnosis.fixes = [
+        Fix(do="Look for the same message in vLLM's issues", run=[diagnosis.search], safety=Safety.SAFE),
+        Fix(
+            do="Start the server once with more detail, and diagnose that log",
+            run=["VLLM_LOGGING_LEVEL=DEBUG vllm serve … 2>&1 | tee vllm.log", "vdiag vllm.log"],
+            safety=Safety.SAFE,
+        ),
+    ]
+
+
+def _noticed(diagnosis: Diagnosis, finding: Finding) -> None:
+    event = finding.node.event
+    if not diagnosis.title or finding.node.rule is None:
+        diagnosis.title = "A traceback is cut off before its exception: the cause is not in this log"
+        diagnosis.why = f"The last frame here is {raising_frame(event) or event.rows[0].strip()[:160]}."
+    if not diagnosis.fixes:
+        diagnosis.fixes = [
+            Fix(do="Get the whole log of the failed start, from its first line", run=[
+                "journalctl -u <unit> -b --no-pager > vllm.log    # a systemd service",
+                "docker logs <container> > vllm.log 2>&1           # a container",
+                "kubectl logs <pod> --previous > vllm.log          # a pod that was restarted",
+            ]),
+            Fix(do="If the process vanished without a word, ask the kernel", run=[
+                "sudo dmesg -T | grep -iE 'out of memory|killed process|oom-kill|xid|segfault'",
+                "journalctl -k -b --no-pager > kernel.log && vdiag vllm.log kernel.log",
+            ]),
+        ]  # fmt: skip
+
+
+def _episode(blame: Blame, inputs: list[Input]) -> EpisodeInfo:
+    episode = blame.episode
+    if blame.failed or any(n.rule is None or n.rule.severity is Severity.FATAL for n in blame.roots):
+        outcome = "failed"
+    elif episode.ready:
+        outcome = "stopped" if episode.marks and episode.marks[-1].what == Phase.SHUTDOWN.value else "serving"
+    else:
+        outcome = "starting" if episode.marks else "unknown"
+    times = [e.envelope.time for e in episode.events if e.envelope.time]
+    return EpisodeInfo(
+        source=inputs[episode.source].name,
+        first_line=episode.first_line,
+        last_line=episode.last_line,
+        phase=episode.phase_at(episode.last_line),
+        outcome=outcome,
+        first_time=times[0] if times else "",
+        last_time=times[-1] if times else "",
+    )
+
+
+def _also_seen(blames: list[Blame], inputs: list[Input]) -> list[AlsoSeen]:
+    seen: dict[tuple[str | None, str], AlsoSeen] = {}
+    for blame in blames:
+        for node, reason in blame.aside:
+            quote = _quote(node, inputs)
+            key = (node.rule.id if node.rule else None, reason)
+            seen.setdefault(key, AlsoSeen(key[0], node.line, quote.source, quote.text[:300], reason))
+    return list(seen.values())[:MOST_LISTED]
+
+
+def _starting_notes(episode: Episode, rulebook: Rulebook) -> list[str]:
+    """Which phase the start stands in, and how long that takes by the rule that marks it."""
+    phase = episode.phase_at(episode.last_line)
+    notes = [f"The log ends while the server is still starting (phase: {phase.value})." if phase else "The log ends while the server is still starting."]
+    for match in reversed(episode.matches):
+        rule = rulebook.rules[match.rule]
+        if phase is not None and rule.marks == phase.value and rule.takes:
+            notes.append(f"How long this phase usually takes: {rule.takes}.")
+            break
+    return notes

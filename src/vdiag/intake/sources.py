@@ -1,0 +1,108 @@
+"""Sources: files (plain, .gz, .xz, .bz2, .zst) and standard input, each with a name and a way to open it."""
+
+from __future__ import annotations
+
+import io
+import os
+import stat
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import BinaryIO, cast
+
+import msgspec
+
+STDIN = "<stdin>"
+_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
+
+
+class SourceError(Exception):
+    """An input that cannot be read: says which and why."""
+
+
+class Source(msgspec.Struct):
+    """One named byte stream. `open` may raise SourceError or OSError; `size` is in bytes, None if unknown."""
+
+    name: str
+    open: Callable[[], BinaryIO]
+    size: int | None = None
+
+
+def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[str]]:
+    """The inputs named on a command line (`-` is standard input), and what is wrong with the others."""
+    found: list[Source] = []
+    problems: list[str] = []
+    for path in paths or ["-"]:
+        if path == "-":
+            found.append(Source(STDIN, lambda: stdin))
+            continue
+        try:
+            info = os.stat(path)
+            if stat.S_ISDIR(info.st_mode):
+                raise SourceError("is a directory: name the log files in it")
+            with open(path, "rb"):
+                pass
+        except (OSError, SourceError) as error:
+            why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+            problems.append(f"{path}: {why}")
+            continue
+        size = info.st_size if stat.S_ISREG(info.st_mode) else None
+        found.append(Source(path, _opener(path), size))
+    return found, problems
+
+
+def of_bytes(data: bytes, name: str = "<text>") -> Source:
+    """A source of bytes in memory."""
+    return Source(name, lambda: io.BytesIO(data), len(data))
+
+
+def _opener(path: str) -> Callable[[], BinaryIO]:
+    return lambda: decompressed(cast(BinaryIO, Path(path).open("rb", buffering=0)), path)
+
+
+def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
+    """The stream behind a compression that its first bytes tell. Raises SourceError where it can't be read here."""
+    head = stream.read(6) or b""
+    kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
+    whole = cast(BinaryIO, _Rejoined(head, stream))
+    if kind == "gzip":
+        import gzip
+
+        return cast(BinaryIO, gzip.GzipFile(fileobj=whole))
+    if kind == "xz":
+        import lzma
+
+        return cast(BinaryIO, lzma.LZMAFile(whole))
+    if kind == "bzip2":
+        import bz2
+
+        return cast(BinaryIO, bz2.BZ2File(whole))
+    if kind == "zstd":
+        try:
+            from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+        except ImportError:
+            raise SourceError(f"is compressed with zstd: run `zstd -dc {name} | vdiag`") from None
+        return cast(BinaryIO, zstd.ZstdFile(whole))
+    return whole
+
+
+class _Rejoined(io.RawIOBase):
+    """A stream whose first bytes were read already."""
+
+    def __init__(self, head: bytes, rest: BinaryIO) -> None:
+        self._head = head
+        self._rest = rest
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        if self._head:
+            n = min(len(self._head), len(buffer))
+            buffer[:n] = self._head[:n]
+            self._head = self._head[n:]
+            return n
+        return cast(io.RawIOBase, self._rest).readinto(buffer) or 0  # type: ignore[arg-type]
+
+    def close(self) -> None:
+        self._rest.close()
+        super().close()

@@ -1,0 +1,139 @@
+"""Rules on events: which wordings stand in which message.
+
+Literals are looked for once in the squeezed text of a whole batch (white space removed, so that a wrapped
+message is found too); only patterns whose literal hit run, each compiled at its first candidate and bounded
+by a timeout.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import msgspec
+
+from vdiag.model import Event, Kind, Role
+from vdiag.rulebook.compile import CompiledPattern, Rulebook
+from vdiag.scan.literals import LiteralSet
+
+TIMEOUT = 0.5  # seconds one pattern may take on one message
+
+_RANKS = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "": 3, "ERROR": 3, "CRITICAL": 4}
+_LOWEST = {"debug": 0, "info": 1, "warning": 2, "error": 3}
+
+
+class Match(msgspec.Struct):
+    """A rule's wording on an event."""
+
+    rule: int  # index into the rulebook
+    event: Event
+    line: int  # physical line where the match (or its `at` group) starts
+    row: int
+    span: tuple[int, int]  # in event.text
+    captures: dict[str, Any]
+    weight: int
+    loose: bool = False  # found only after repairing wrapped text
+
+
+class Matcher:
+    """Runs a rulebook on batches of events."""
+
+    def __init__(self, rulebook: Rulebook) -> None:
+        self.rulebook = rulebook
+        self.timeouts: dict[str, int] = {}  # rule id → line of the message it took too long on
+        by_literal: dict[str, list[int]] = defaultdict(list)
+        for i, pattern in enumerate(rulebook.patterns):
+            if pattern.squeezed:  # lint refuses a pattern without one
+                by_literal[pattern.squeezed].append(i)
+        self._owners = list(by_literal.values())
+        self._literals = LiteralSet([x.encode() for x in by_literal])
+        self._compiled: dict[tuple[int, bool], Any] = {}
+
+    def match(self, events: Sequence[Event]) -> list[Match]:
+        """All matches on these events, in their order; of one rule on one line, the first."""
+        if not events or not self.rulebook.patterns:
+            return []
+        starts: list[int] = []
+        squeezed: list[bytes] = []
+        at = 0
+        for event in events:
+            starts.append(at)
+            text = "".join(" ".join(event.rows).split()).encode("utf8", "replace") + b"\n"
+            squeezed.append(text)
+            at += len(text)
+        candidates: dict[int, set[int]] = defaultdict(set)
+        for end, literal in self._literals.find(b"".join(squeezed)):
+            candidates[bisect_right(starts, end - 1) - 1].add(literal)
+        found: list[Match] = []
+        for index in sorted(candidates):
+            found += self._event(events[index], candidates[index])
+        return found
+
+    def _event(self, event: Event, literals: Iterable[int]) -> list[Match]:
+        found: dict[tuple[int, int], Match] = {}
+        text = event.text
+        for literal in sorted(literals):
+            for number in self._owners[literal]:
+                pattern = self.rulebook.patterns[number]
+                if not self._admits(event, pattern):
+                    continue
+                for match in self._run(event, text, number, pattern):
+                    key = (match.rule, match.line)
+                    if key not in found or found[key].weight < match.weight:
+                        found[key] = match
+        return list(found.values())
+
+    def _admits(self, event: Event, pattern: CompiledPattern) -> bool:
+        rule = self.rulebook.rules[pattern.rule]
+        rank = _RANKS.get(event.envelope.level, 3)
+        if rule.role is Role.CAUSE and rank < _LOWEST[rule.level]:
+            return False
+        if rule.where == "any" or len(event.rows) > 1:
+            return True
+        if rule.where == "exception":
+            return event.kind is Kind.EXCEPTION or (event.kind is Kind.LOG and rank >= 3)
+        if rule.where in ("kernel", "unit", "native", "http") and event.kind is Kind.NATIVE:
+            return True
+        return event.kind.value == rule.where
+
+    def _run(self, event: Event, text: str, number: int, pattern: CompiledPattern) -> list[Match]:
+        for loose in (False, True):
+            try:
+                hits = list(self._pattern(number, loose).finditer(text, timeout=TIMEOUT))
+            except TimeoutError:
+                self.timeouts[self.rulebook.rules[pattern.rule].id] = event.lines[0]
+                return []
+            matches = [self._match(event, text, hit, pattern, loose) for hit in hits[:32]]
+            if matches:
+                return [m for m in matches if m.row < max(event.own, 1)]
+        return []
+
+    def _pattern(self, number: int, loose: bool) -> Any:
+        compiled = self._compiled.get((number, loose))
+        if compiled is None:
+            import regex
+
+            pattern = self.rulebook.patterns[number]
+            compiled = self._compiled[number, loose] = regex.compile(pattern.loose if loose else pattern.source)
+        return compiled
+
+    def _match(self, event: Event, text: str, hit: Any, pattern: CompiledPattern, loose: bool) -> Match:
+        rule = self.rulebook.rules[pattern.rule]
+        start = hit.start()
+        while start < hit.end() and text[start].isspace():
+            start += 1
+        if rule.at and hit.groupdict().get(rule.at) is not None:
+            start = hit.start(rule.at)
+        row = text.count("\n", 0, start)
+        return Match(
+            rule=pattern.rule,
+            event=event,
+            line=event.lines[min(row, len(event.lines) - 1)],
+            row=row,
+            span=hit.span(),
+            captures=pattern.captures(hit.groupdict()),
+            weight=pattern.weight,
+            loose=loose,
+        )

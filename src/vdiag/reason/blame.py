@@ -1,0 +1,300 @@
+"""The graph of blame of one episode: what failed, what explains what, and which node nothing explains.
+
+The rules of evidence are those of docs/architecture.md ("Walking back"). Nodes are the wordings that rules know
+and the exceptions that none does; an edge goes from an effect to its cause.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from vdiag.assemble.shapes import frame_parts
+from vdiag.match.matcher import Match
+from vdiag.model import Event, Kind, Role, Severity
+from vdiag.reason.join import kinship
+from vdiag.reason.story import Episode
+from vdiag.rulebook.compile import Rulebook
+from vdiag.rulebook.schema import Rule
+
+FAR = 1 << 60
+
+
+class Node(msgspec.Struct):
+    """One thing in the story that may be, or point to, a cause."""
+
+    event: Event
+    line: int
+    rule: Rule | None = None
+    match: Match | None = None
+    weak: bool = False  # a warning, or a line that healthy servers print too
+    kin: float = 1.0  # how surely the process it speaks of is the server's
+
+    @property
+    def outside(self) -> bool:
+        """Told by the kernel or a unit manager, which speak of a death when it is over."""
+        return self.event.kind in (Kind.KERNEL, Kind.UNIT) or "comm" in (self.match.captures if self.match else {})
+
+
+class Blame(msgspec.Struct):
+    """What one episode comes to."""
+
+    episode: Episode
+    roots: list[Node] = []  # best first; empty: nothing that could be a cause
+    notices: list[Node] = []  # trailers and deaths: lines that notice a failure
+    explained: list[Node] = []  # consequences of the first root
+    aside: list[tuple[Node, str]] = []  # considered and set aside, with the reason
+    failed: bool = False
+    cut: list[Event] = []  # tracebacks whose exception is not here
+
+
+def judge(episode: Episode, episodes: list[Episode], rulebook: Rulebook) -> Blame:
+    """The graph of blame of an episode."""
+    return _Judge(episode, episodes, rulebook).blame()
+
+
+class _Judge:
+    def __init__(self, episode: Episode, episodes: list[Episode], rulebook: Rulebook) -> None:
+        self.episode = episode
+        self.episodes = episodes
+        self.rulebook = rulebook
+        self.result = Blame(episode)
+        self.frames: dict[int, list[str]] = defaultdict(list)
+        for event in episode.events:
+            if event.traceback:
+                self.frames[event.traceback] += event.frames
+        self.by_event: dict[int, list[Match]] = defaultdict(list)
+        for match in episode.matches:
+            self.by_event[id(match.event)].append(match)
+        self.deaths = sorted(m.line for m in episode.marks if m.what == "death")
+
+    # ---- the whole -----------------------------------------------------------------------------------------
+
+    def blame(self) -> Blame:
+        result, episode = self.result, self.episode
+        causes: list[Node] = []
+        symptoms: list[Node] = []
+        for event in episode.events:
+            for role, node in self._nodes(event):
+                if role is Role.CAUSE:
+                    causes.append(node)
+                elif role is Role.TRAILER:
+                    result.notices.append(node)
+                elif role is Role.SYMPTOM:
+                    symptoms.append(node)
+        notices = sorted(node.line for node in result.notices)
+        causes += self._chains(causes, symptoms)
+        alive: list[Node] = []
+        for node in causes:
+            if not node.kin:
+                result.aside.append((node, "another program was killed, not the server"))
+            elif self._survived(node, notices):
+                result.aside.append((node, "the same server went on working after it"))
+            else:
+                alive.append(node)
+        fatal = [n for n in alive if n.rule is None or n.rule.severity is Severity.FATAL]
+        result.failed = bool(notices) or any(not n.weak for n in fatal) or bool(result.cut)
+        result.failed = result.failed or any(not self._survived(s, notices) for s in symptoms if not s.weak)
+        if not result.failed:
+            for node in [n for n in fatal if n.rule is not None and not n.rule.alone]:
+                result.aside.append((node, "nothing failed after it"))
+            alive = [n for n in alive if n.rule is None or n.rule.alone]
+        self._rank(alive, symptoms)
+        return result
+
+    # ---- nodes -----------------------------------------------------------------------------------------------
+
+    def _nodes(self, event: Event) -> list[tuple[Role, Node]]:
+        """The nodes rules make of an event: of matches that compete for the same text, the winner."""
+        matches = [m for m in self.by_event.get(id(event), ()) if self._holds(m)]
+        if not matches:
+            return []
+        benign = [m for m in matches if self._rule(m).role is Role.BENIGN]
+        nodes: list[tuple[Role, Node]] = []
+        for role in (Role.CAUSE, Role.SYMPTOM, Role.TRAILER):
+            group = [m for m in matches if self._rule(m).role is role]
+            if role is Role.CAUSE and benign:
+                group = [m for m in group if not any(_overlap(m, b) and b.weight >= m.weight for b in benign)]
+            for winner in self._winners(event, group):
+                rule = self._rule(winner)
+                weak = not rule.alone or (
+                    event.kind is Kind.LOG and event.envelope.level in ("WARNING", "INFO", "DEBUG")
+                )
+                kin = kinship(winner.captures, self.episodes) if "comm" in winner.captures else 1.0
+                nodes.append((role, Node(event, winner.line, rule, winner, weak, kin)))
+        if benign and not nodes:
+            nodes.append((Role.BENIGN, Node(event, benign[0].line, self._rule(benign[0]), benign[0])))
+        return nodes
+
+    def _winners(self, event: Event, matches: list[Match]) -> list[Match]:
+        if len(matches) < 2:
+            return matches
+        ids = {self._rule(m).id for m in matches}
+        left = [m for m in matches if not any(self._beats(o, m) for o in matches if o is not m)] or matches
+        if event.kind in (Kind.EXCEPTION, Kind.LOG):
+            return [max(left, key=lambda m: (self._specific(m), -m.span[0]))]
+        winners: list[Match] = []
+        for match in sorted(left, key=lambda m: (-self._specific(m), m.span[0])):
+            if not any(_overlap(match, w) for w in winners):
+                winners.append(match)
+        assert ids
+        return sorted(winners, key=lambda m: m.span[0])
+
+    def _specific(self, match: Match) -> int:
+        rule = self._rule(match)
+        return match.weight + 40 * bool(rule.frames or rule.phase) + 40 * bool(rule.needs)
+
+    def _beats(self, one: Match, other: Match) -> bool:
+        return self._rule(other).id in self._rule(one).beats
+
+    def _rule(self, match: Match) -> Rule:
+        return self.rulebook.rules[match.rule]
+
+    def _holds(self, match: Match) -> bool:
+        """Whether a rule's conditions on the traceback, the phase and other rules hold."""
+        rule = self._rule(match)
+        if rule.needs and not all(r in self.episode.rules for r in rule.needs):
+            return False
+        if any(r in self.episode.rules for r in rule.unless):
+            return False
+        if rule.frames:
+            frames = self.frames.get(match.event.traceback) if match.event.traceback else None
+            if frames:
+                return any(_in_frame(want, frame) for want in rule.frames for frame in frames)
+            if not rule.phase:
+                return False
+        if rule.phase:
+            return self.episode.phase_at(match.line) in rule.phase
+        return True
+
+    # ---- chains ----------------------------------------------------------------------------------------------
+
+    def _chains(self, causes: list[Node], symptoms: list[Node]) -> list[Node]:
+        """One root a traceback chain: `causes` loses what an inner exception explains; unknown roots are returned."""
+        known = {id(n.event): n for n in causes}
+        spoken = {id(n.event) for n in symptoms} | {id(n.event) for n in self.result.notices}
+        benign = {
+            id(m.event) for m in self.episode.matches if self._rule(m).role is Role.BENIGN and self._holds(m)
+        } - known.keys()
+        chains: dict[int, list[Event]] = defaultdict(list)
+        for event in self.episode.events:
+            if event.kind is Kind.EXCEPTION:
+                if event.exception:
+                    chains[event.traceback].append(event)
+                elif not event.ignored:
+                    self.result.cut.append(event)
+        unknown: list[Node] = []
+        for chain in chains.values():
+            recognised = [known[id(e)] for e in chain if id(e) in known]
+            if recognised:
+                root = recognised[0]
+                for node in recognised[1:]:
+                    if node.rule and root.rule and root.rule.id in node.rule.beats:
+                        root = node
+                for node in recognised:
+                    if node is not root and node.rule is not root.rule:
+                        causes.remove(node)
+                        self.result.explained.append(node)
+                continue
+            rest = [e for e in chain if id(e) not in spoken and id(e) not in benign]
+            if not rest or rest[0].ignored:
+                continue
+            event = rest[0]
+            unknown.append(
+                Node(event, event.line, weak=event.envelope.level in ("WARNING", "INFO", "DEBUG"))
+            )
+        return unknown
+
+    # ---- survival ------------------------------------------------------------------------------------------
+
+    def _survived(self, node: Node, notices: list[int]) -> bool:
+        """Whether the same process is seen working after a fault, before anything notices a failure."""
+        if node.outside and "comm" in (node.match.captures if node.match else {}):
+            return False  # a process was killed: that is a death, whatever came after
+        if node.rule is not None and node.rule.severity is not Severity.FATAL:
+            return False
+        end = node.event.lines[-1]
+        if any(node.line <= line <= end + 3 for line in notices):
+            return False
+        until = next((line for line in notices if line > end), FAR)
+        return self.episode.alive_after(end, node.event.envelope.lane, until)
+
+    # ---- ranking -------------------------------------------------------------------------------------------
+
+    def _rank(self, nodes: list[Node], symptoms: list[Node]) -> None:
+        result = self.result
+        beaten = {b for n in nodes if n.rule for b in n.rule.beats}
+        standing = [n for n in nodes if n.rule is None or n.rule.id not in beaten]
+        for node in nodes:
+            if node not in standing:
+                result.explained.append(node)
+        fatal = [n for n in standing if n.rule is None or n.rule.severity is Severity.FATAL]
+        # A death without a traceback of its own makes what other processes then say its consequence.
+        death = self.deaths[0] if self.deaths else FAR
+        after_death = [n for n in fatal if n.rule is None and n.line > death and not n.outside]
+        fatal = [n for n in fatal if n not in after_death]
+        result.explained += after_death
+        strong = [n for n in fatal if not n.weak]
+        weak = [n for n in fatal if n.weak]
+        outside = [n for n in strong if n.outside and n.rule is not None]
+        inside = [n for n in strong if n not in outside]
+        inside.sort(key=_order)
+        outside.sort(key=_order)
+        if outside and (not inside or inside[0].rule is None or outside[0].line < inside[0].line):
+            ranked = outside + inside
+        else:
+            ranked = inside + outside
+        weak.sort(key=_order)
+        recognised = [n for n in weak if n.rule is not None]
+        if not ranked:
+            ranked = recognised + [n for n in weak if n.rule is None and result.failed]
+        elif ranked[0].rule is None and recognised and recognised[0].line < ranked[0].line:
+            ranked = recognised[:1] + ranked
+        else:
+            result.aside += [(n, "a warning; the failure has a stronger cause") for n in recognised]
+        living = [n for n in standing if n.rule is not None and n.rule.severity is not Severity.FATAL]
+        living.sort(key=lambda n: (n.rule is not None and n.rule.severity is Severity.CLIENT, n.line))
+        if ranked:
+            first = ranked[0]
+            for node in ranked[1:]:
+                if node.rule is not None and node.rule is not first.rule and node.outside != first.outside:
+                    result.roots.append(node)
+                else:
+                    result.explained.append(node)
+            result.roots.insert(0, first)
+            result.aside += [(n, "the server had a worse fault") for n in living]
+        elif not result.failed or not result.notices:
+            result.roots = living
+        else:
+            result.aside += [(n, "the server had a worse fault") for n in living]
+        result.explained += symptoms
+        result.explained.sort(key=_order)
+
+
+def _order(node: Node) -> tuple[int, int]:
+    return (node.line, _DEPTH.get(node.event.envelope.role.lower()[:6], 1))
+
+
+# Deeper processes first: what a worker says explains the engine core, and that the API server.
+_DEPTH = {"worker": 0, "vllmwo": 0, "raywor": 0, "engine": 1, "apiser": 2}
+
+
+def _overlap(one: Match, other: Match) -> bool:
+    return one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
+def _in_frame(want: str, frame: str) -> bool:
+    file, _, function = frame_parts(frame)
+    if ":" in want:
+        wanted_file, wanted_function = want.split(":", 1)
+        return file.endswith(wanted_file) and function == wanted_function
+    if want.endswith((".py", ".pyx")) or "/" in want:
+        return file.endswith(want)
+    return function == want
+
+
+def facts_of(node: Node, episode: Episode) -> dict[str, Any]:
+    """The captures of a node, over the facts of its episode."""
+    return {**episode.facts, **(node.match.captures if node.match else {})}

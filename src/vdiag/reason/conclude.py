@@ -1,0 +1,169 @@
+"""From the blame of each episode to findings: folded over a crash loop, in order, with the verdict."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from vdiag.match.matcher import Match
+from vdiag.model import Event, Kind, Phase, Severity, Verdict
+from vdiag.reason import confidence
+from vdiag.reason.blame import Blame, Node, judge
+from vdiag.reason.story import Episode, tell
+from vdiag.reason.unknown import fingerprint
+from vdiag.rulebook.compile import Rulebook
+
+NOTICED = "noticed"
+CAUSE = "cause"
+UNKNOWN = "unknown"
+
+
+class Finding(msgspec.Struct):
+    """A root with what the whole log says about it."""
+
+    kind: str  # cause | unknown | noticed
+    node: Node
+    blame: Blame
+    confidence: float
+    times: int = 1
+    last: Node | None = None  # the latest repetition
+    recovered_at: int | None = None
+
+
+class Conclusion(msgspec.Struct):
+    """What reasoning hands on."""
+
+    verdict: Verdict
+    findings: list[Finding]
+    blames: list[Blame]
+
+
+def conclude(
+    events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook, spoke: bool
+) -> Conclusion:
+    """The verdict and the findings, most important first. `spoke`: whether the inputs held any text."""
+    episodes = tell(events, matches, served, rulebook)
+    blames = [judge(episode, episodes, rulebook) for episode in episodes]
+    _lend(blames)
+    findings = _fold([f for blame in reversed(blames) for f in _findings(blame)])
+    for finding in findings:
+        finding.recovered_at = _recovered(finding, blames)
+    findings.sort(key=_importance)
+    return Conclusion(_verdict(findings, blames, spoke), findings, blames)
+
+
+def _lend(blames: list[Blame]) -> None:
+    """A kernel's or unit's word in one input explains a death that another input only notices."""
+    tellers = [b for b in blames if b.roots and b.roots[0].outside and not b.notices]
+    deaf = [b for b in blames if b.notices and not b.roots]
+    if len({b.episode.source for b in blames}) < 2:
+        return
+    for teller in tellers:
+        for blame in deaf:
+            if blame.episode.source != teller.episode.source:
+                teller.explained += blame.notices + blame.explained
+                teller.failed = True
+                teller.episode.facts = {**blame.episode.facts, **teller.episode.facts}
+                blame.notices, blame.failed = [], False
+
+
+def _findings(blame: Blame) -> list[Finding]:
+    findings = [
+        Finding(
+            CAUSE if node.rule is not None else UNKNOWN,
+            node,
+            blame,
+            confidence.of_cause(node, blame) if i == 0 or node.rule is None else min(confidence.of_cause(node, blame), 0.6),
+        )
+        for i, node in enumerate(blame.roots)
+    ]
+    if findings:
+        return findings
+    if blame.notices:
+        # What a process's death says beats a generic trailer; the earliest of them notices it first.
+        deaths = [n for n in blame.notices if n.rule is not None and n.rule.marks == "death"]
+        return [Finding(NOTICED, min(deaths or blame.notices, key=lambda n: n.line), blame, confidence.NOTICE)]
+    if blame.failed and blame.explained:
+        first = blame.explained[0]
+        return [Finding(NOTICED, first, blame, confidence.NOTICE)]
+    if blame.cut:
+        event = blame.cut[0]
+        return [Finding(NOTICED, Node(event, event.line), blame, confidence.NOTICE - 0.1)]
+    lone = _last_words(blame)
+    return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))] if lone else []
+
+
+def _last_words(blame: Blame) -> Node | None:
+    """An error-level line that nothing names, if the server is not seen working after it."""
+    seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in blame.episode.matches}
+    events = blame.episode.events
+    for i, event in enumerate(events):
+        if event.kind is not Kind.LOG or event.envelope.level not in ("ERROR", "CRITICAL") or id(event) in seen:
+            continue
+        lane = event.envelope.lane
+        later = [e for e in events[i + 1 :] if e.envelope.lane == lane and e.envelope.level in ("INFO", "DEBUG")]
+        if not later and not blame.episode.alive_after(event.lines[-1], lane, 1 << 60) and not blame.episode.ready:
+            return Node(event, event.line)
+    return None
+
+
+def _fold(findings: Sequence[Finding]) -> list[Finding]:
+    """One finding for each cause, from the latest episode back; the first line stands, the count grows."""
+    folded: dict[tuple[object, ...], Finding] = {}
+    for finding in findings:
+        rule = finding.node.rule
+        key = (finding.kind, rule.id if rule else fingerprint(finding.node.event))
+        kept = folded.get(key)
+        if kept is None:
+            folded[key] = finding
+            finding.last = finding.node
+            same = [n for n in finding.blame.explained if n.rule is rule and rule is not None]
+            if rule is not None and rule.severity is not Severity.FATAL:
+                finding.times = 1 + len(same)
+        else:
+            kept.times += finding.times
+            same_source = finding.node.event.source == kept.node.event.source
+            if same_source and finding.node.line < kept.node.line:
+                kept.node = finding.node
+            kept.confidence = max(kept.confidence, finding.confidence)
+    return list(folded.values())
+
+
+def _recovered(finding: Finding, blames: list[Blame]) -> int | None:
+    """The line of a later start that came to serve and did not fail."""
+    episode = finding.blame.episode
+    rule = finding.node.rule
+    if rule is not None and rule.severity is not Severity.FATAL:
+        return None
+    for blame in blames:
+        other = blame.episode
+        if other.source == episode.source and other.first_line > episode.first_line and other.ready and not blame.failed:
+            return other.first_line
+    return None
+
+
+def _importance(finding: Finding) -> tuple[int, int, int]:
+    rule = finding.node.rule
+    severity = rule.severity if rule is not None else Severity.FATAL
+    order = {Severity.FATAL: 0, Severity.DEGRADED: 1, Severity.CLIENT: 2}[severity]
+    kind = {CAUSE: 0, UNKNOWN: 1, NOTICED: 2}[finding.kind]
+    return (order, 0 if finding.recovered_at is None else 1, kind)
+
+
+def _verdict(findings: list[Finding], blames: list[Blame], spoke: bool) -> Verdict:
+    if findings:
+        kinds = {f.kind for f in findings}
+        if CAUSE in kinds:
+            return Verdict.DIAGNOSED
+        return Verdict.UNRECOGNISED if UNKNOWN in kinds else Verdict.INCOMPLETE
+    if not spoke:
+        return Verdict.EMPTY
+    if blames and _starting(blames[-1].episode):
+        return Verdict.STARTING
+    return Verdict.HEALTHY
+
+
+def _starting(episode: Episode) -> bool:
+    marks = [m.what for m in episode.marks]
+    return bool(marks) and not episode.ready and marks[-1] not in (Phase.SHUTDOWN.value, "death")

@@ -1,0 +1,165 @@
+"""Episodes and phases: which run of the server an event belongs to, where that run stood, and what it said of itself."""
+
+from __future__ import annotations
+
+import ast
+from bisect import bisect_right
+from collections import defaultdict
+from typing import Any
+
+import msgspec
+
+from vdiag.match.matcher import Match
+from vdiag.model import Event, Phase, Role
+from vdiag.rulebook.compile import Rulebook
+
+_PHASES = {p.value: p for p in Phase}
+_ALIVE = ("ready", Phase.SERVING.value)
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """A line by which the server tells where it stands."""
+
+    line: int
+    what: str  # start | ready | death | a phase
+    lane: str
+
+
+class Episode(msgspec.Struct):
+    """One run of the server in one input."""
+
+    source: int
+    first_line: int
+    last_line: int
+    events: list[Event] = []
+    matches: list[Match] = []
+    marks: list[Mark] = []
+    served: list[int] = []  # lines of requests that were answered well
+    facts: dict[str, Any] = {}
+    rules: set[str] = set()  # ids that match in it
+
+    def phase_at(self, line: int) -> Phase | None:
+        """Where the run stood at a line, by the latest mark before it."""
+        phase = None
+        for mark in self.marks:
+            if mark.line > line:
+                break
+            phase = Phase.SERVING if mark.what == "ready" else _PHASES.get(mark.what, phase)
+        return phase
+
+    @property
+    def ready(self) -> bool:
+        """Whether it came to serve."""
+        return bool(self.served) or any(mark.what in _ALIVE for mark in self.marks)
+
+    def alive_after(self, line: int, lane: str, until: int) -> bool:
+        """Whether the same server is seen working between two lines (exclusive)."""
+        if any(line < at < until for at in self.served):
+            return True
+        return any(
+            line < mark.line < until
+            and mark.what not in ("death", "start", Phase.SHUTDOWN.value)
+            and (mark.what in _ALIVE or mark.lane == lane)
+            for mark in self.marks
+        )
+
+
+def tell(events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook) -> list[Episode]:
+    """The episodes of all inputs, in order. `served`: input → lines of requests answered well."""
+    by_source: dict[int, list[Event]] = defaultdict(list)
+    for event in events:
+        by_source[event.source].append(event)
+    matched: dict[int, list[Match]] = defaultdict(list)
+    for match in matches:
+        matched[match.event.source].append(match)
+    episodes: list[Episode] = []
+    for source in sorted(set(by_source) | set(served)):
+        episodes += _of_source(
+            source,
+            sorted(by_source[source], key=lambda e: e.lines[0]),
+            sorted(matched[source], key=lambda m: m.line),
+            sorted(served.get(source, [])),
+            rulebook,
+        )
+    return episodes
+
+
+def _of_source(
+    source: int, events: list[Event], matches: list[Match], served: list[int], rulebook: Rulebook
+) -> list[Episode]:
+    marks: list[Mark] = []
+    for match in matches:
+        rule = rulebook.rules[match.rule]
+        if rule.marks:
+            marks.append(Mark(match.line, rule.marks, match.event.envelope.lane))
+    starts = _starts(marks, served, [m.line for m in matches if rulebook.rules[m.rule].role is not Role.CONTEXT])
+    last = max([e.lines[-1] for e in events] + [m.line for m in marks] + served, default=1)
+    bounds = [1, *starts] if not starts or events and events[0].lines[0] < starts[0] else starts
+    episodes = []
+    for i, first in enumerate(bounds):
+        end = bounds[i + 1] - 1 if i + 1 < len(bounds) else last
+        episode = Episode(source=source, first_line=first, last_line=max(end, first))
+        episode.marks = [m for m in marks if first <= m.line <= end]
+        episode.served = [x for x in served if first <= x <= end]
+        episodes.append(episode)
+    for event in events:
+        episodes[_place(bounds, event.lines[0])].events.append(event)
+    for match in matches:
+        episode = episodes[_place(bounds, match.event.lines[0])]
+        episode.matches.append(match)
+        episode.rules.add(rulebook.rules[match.rule].id)
+    for episode in episodes:
+        episode.facts = _facts(episode, rulebook)
+    return [e for e in episodes if e.events or e.marks or e.served]
+
+
+def _starts(marks: list[Mark], served: list[int], spoken: list[int]) -> list[int]:
+    """Lines where a new run begins: a start mark, unless the run before it has not got beyond its first words."""
+    starts: list[int] = []
+    stood = False  # whether the current run has got somewhere, or failed
+    previous = 0
+    for mark in marks:
+        if mark.what == "start":
+            said = bisect_right(spoken, mark.line) > bisect_right(spoken, previous)
+            answered = bisect_right(served, mark.line) > bisect_right(served, previous)
+            if not starts or stood or said or answered:
+                starts.append(mark.line)
+                stood = False
+                previous = mark.line
+        elif mark.what != Phase.ARGUMENTS.value:
+            stood = True
+    return starts
+
+
+def _place(bounds: list[int], line: int) -> int:
+    return max(bisect_right(bounds, line) - 1, 0)
+
+
+def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
+    """What context lines say; of several, the last, but the arguments of the first (children repeat them)."""
+    facts: dict[str, Any] = {}
+    for match in episode.matches:
+        if rulebook.rules[match.rule].role is not Role.CONTEXT:
+            continue
+        for name, value in match.captures.items():
+            if name == "args":
+                facts.setdefault("args", _arguments(str(value)))
+            else:
+                facts[name] = value
+    return facts
+
+
+def _arguments(text: str) -> dict[str, Any]:
+    """`{'max_model_len': 8192, …}` as vLLM prints it; empty where it was cut or holds objects."""
+    text = text.strip()
+    if not text.startswith("{"):
+        text = "{" + text
+    if not text.endswith("}"):
+        text += "}"
+    if len(text) > 20_000:
+        return {}
+    try:
+        value = ast.literal_eval(text)
+    except (ValueError, SyntaxError, MemoryError, RecursionError):
+        return {}
+    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}

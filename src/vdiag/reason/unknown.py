@@ -1,0 +1,45 @@
+"""What can be said of an exception that no rule knows: its raising frame, a stable fingerprint, a search link."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from urllib.parse import quote_plus
+
+from vdiag.assemble.shapes import frame_parts
+from vdiag.model import Event
+
+_VARIES = re.compile(
+    r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,4}|(?:[A-Za-z]:)?[/\\][^\s'\",)]+|\d+(?:[.,:]\d+)*|'[^']*'|\"[^\"]*\""
+)
+_LIBRARY = ("site-packages/", "dist-packages/")
+
+
+def raising_frame(event: Event) -> str:
+    """`file.py:line in function` of the innermost frame, its path cut to the package; empty without frames."""
+    if not event.frames:
+        return ""
+    file, line, function = frame_parts(event.frames[-1])
+    for mark in _LIBRARY:
+        if mark in file:
+            file = file.split(mark, 1)[1]
+    return f"{file}:{line} in {function}" if function else f"{file}:{line}"
+
+
+def fingerprint(event: Event) -> str:
+    """Twelve hex digits that stay the same for the same failure whatever its numbers, paths, ids and line numbers."""
+    shape = _VARIES.sub("#", event.rows[event.root_row])[:300]
+    where = ""
+    if event.frames:
+        file, _, function = frame_parts(event.frames[-1])
+        base = file.replace("\\", "/").rsplit("/", 1)[-1]
+        where = f"{base}:{function}"
+    return hashlib.sha1(f"{event.exception}|{shape}|{where}".encode(), usedforsecurity=False).hexdigest()[:12]
+
+
+def search_link(event: Event) -> str:
+    """A search of vLLM's issues for the message without what varies."""
+    words = " ".join(_VARIES.sub(" ", event.rows[event.root_row]).split())
+    if event.exception and not words.startswith(event.exception):
+        words = f"{event.exception.split('.')[-1]} {words}"
+    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus("is:issue " + words[:120].strip())

@@ -1,0 +1,203 @@
+"""The envelope grammar: what programs print in front of a message, layer by layer.
+
+A line may carry several layers (`Nov 29 … vllm[1]: (EngineCore pid=7) ERROR 11-29 … [core.py:708] message`). Each
+layer is one pattern, tried by the first character of what is left; peeling goes on until none fits. Nothing
+here knows what a message means.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from vdiag.model import Envelope, Kind
+
+ESCAPES = re.compile(
+    r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]"  # ECMA-48 sequences
+    r"|(?:\^\[|#033|\\x1b|\\u001b|\\033|\ufffd)?\[\d{1,2}(?:;\d{1,3}){0,4}m"  # what is left of them in a paste
+)
+_MAYBE_ESCAPES = re.compile(r"\x1b|\[\d{1,2}(?:;\d{1,3}){0,4}m")
+
+
+def has_escapes(text: str) -> bool:
+    """Whether a text holds terminal colours, or what a copy left of them."""
+    return _MAYBE_ESCAPES.search(text) is not None
+
+
+def strip_escapes(line: str) -> str:
+    """The line without terminal colours, or what a copy left of them."""
+    return ESCAPES.sub("", line)
+
+
+_LEVELS = {
+    "D": "DEBUG", "I": "INFO", "W": "WARNING", "E": "ERROR", "F": "CRITICAL", "C": "CRITICAL",
+    "WARN": "WARNING", "RROR": "ERROR", "NFO": "INFO", "ARNING": "WARNING", "EBUG": "DEBUG", "FATAL": "CRITICAL",
+    "ERR": "ERROR", "EMERG": "CRITICAL", "CRIT": "CRITICAL", "ALERT": "CRITICAL", "NOTICE": "INFO",
+}  # fmt: skip
+_LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|RROR|ARNING|NFO|EBUG)"
+_ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?Z|[+-]\d\d:?\d\d)?"
+
+# name → pattern. The groups are fields of Envelope; `who` is a process's name with its rank.
+_LAYERS: dict[str, tuple[str, str]] = {
+    # characters it can start with, pattern
+    "process": (
+        "(",
+        r"\((?P<who>[A-Za-z][\w:.<>-]*(?: rank=\d+)?) ?,? ?pid=(?P<pid>\d+)(?:, ip=[^)\s]+)?[^)\n]{0,80}\) ?"
+        r"(?:\[repeated \d+x across cluster\] ?)?",
+    ),
+    "vllm": (
+        "DIWECRNA",
+        _LEVEL + r" +(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?|" + _ISO + r") +)?"
+        r"(?:\[(?P<origin>[\w./\\<>-]+\.(?:py|pyx|cc|cpp):\d+)\]|(?P<origin2>[\w./\\<>-]+\.py:\d+)\]) ?",
+    ),
+    "uvicorn": ("DIWEC", r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL): {1,9}"),
+    "rank": ("[", r"\[(?P<who>rank\d+)\]: ?"),
+    "address": ("[", r"\[address=[^\]\s]+, pid=(?P<pid>\d+)\] ?"),
+    "c10": ("[", r"\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ (?P<origin>\S+:\d+)\] ?"),
+    "dmesg": ("[", r"(?P<kernel>)\[(?P<time> {0,6}\d{1,9}\.\d{6})\](?: |$)"),
+    "dmesg -T": (
+        "[",
+        r"(?P<kernel>)\[(?P<time>[^\W\d]{2,5}\.? [^\W\d]{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
+    ),
+    "bracketed time": ("[", r"\[(?P<time>" + _ISO + r")\] ?"),
+    "bracketed level": ("[", r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]:? ?"),
+    "dmesg -x": ("k", r"(?P<kernel>)kern  ?:(?P<level>\w+) *: "),
+    "kernel": ("k", r"(?P<kernel>)kernel: ?"),
+    "systemd": ("s", r"systemd\[\d+\]: "),
+    "syslog": (
+        "",
+        r"(?P<time>[^\W\d]{2,5}\.? [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.:-]+) (?P<unit>[^\s:\[\]]+)(?:\[(?P<pid>\d+)\])?: ?",
+    ),
+    "syslog iso": (
+        "012",
+        r"(?P<time>" + _ISO + r") (?P<host>[\w.-]+) (?P<unit>[^\s:\[\]]+)(?:\[(?P<pid>\d+)\])?: ?",
+    ),
+    "cri": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?: |$)"),
+    "logging": (
+        "012",
+        r"(?P<time>" + _ISO + r") +(?:- +)?(?:\[[^\]\s]*\] +)?(?:[\w.:/-]+ +(?:- +)?)?(?:\d+ +)?(?:- +)?\[?"
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?: +- +|:? +)",
+    ),
+    "nginx": (
+        "012",
+        r"(?P<http>)(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?",
+    ),
+    "time": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "),
+    "glog": (
+        "IWEF",
+        r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) +\d+ (?P<origin>\S+:\d+)\] ?",
+    ),
+    "compose": ("", r"(?P<unit>[A-Za-z][\w.-]{0,62}?) {0,30}\| (?! *[|^~])"),
+}  # fmt: skip
+
+_ORDER = (
+    "process", "vllm", "uvicorn", "rank", "address", "c10", "dmesg", "dmesg -T", "bracketed time", "bracketed level",
+    "dmesg -x", "kernel", "systemd", "syslog", "syslog iso", "cri", "logging", "nginx", "time", "glog", "compose",
+)  # fmt: skip
+_Match = Callable[[str, int], "re.Match[str] | None"]
+
+
+def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _Match]]]:
+    by_char: dict[str, list[tuple[str, _Match]]] = {}
+    compiled = [(name, _LAYERS[name][0], re.compile(_LAYERS[name][1]).match) for name in _ORDER]
+    anything = [(name, match) for name, chars, match in compiled if not chars]
+    letters = "".join(map(chr, range(65, 91))) + "".join(map(chr, range(97, 123)))
+    for c in letters + "0123456789([":
+        by_char[c] = [
+            (name, match)
+            for name, chars, match in compiled
+            if (c in chars) or (not chars and c not in "0123456789([")
+        ]
+    by_char["0"] = by_char["1"] = by_char["2"]
+    for c in "3456789":
+        by_char[c] = []
+    return by_char, anything
+
+
+_BY_CHAR, _ANYTHING = _dispatch()
+_RANK = re.compile(r"^(?P<role>[A-Za-z]+?)(?:_|-)?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$")
+_TERMINAL = {"vllm", "uvicorn", "c10", "glog", "nginx"}  # nothing is peeled behind these
+
+
+class Peeler:
+    """Peels envelopes; equal prefixes share one Envelope."""
+
+    def __init__(self) -> None:
+        self._known: dict[str, Envelope] = {}
+        self._last = ""
+        self._last_envelope = Envelope()
+        self._bare = Envelope()
+
+    def peel(self, line: str) -> tuple[Envelope, str]:
+        """The envelope of a line (without its line end and colours), and the message behind it."""
+        if self._last and line.startswith(self._last):
+            return self._last_envelope, line[len(self._last) :]
+        pos = 0
+        layers: list[tuple[str, re.Match[str]]] = []
+        while len(layers) < 8:
+            c = line[pos : pos + 1]
+            for name, match in _BY_CHAR.get(c) or (_ANYTHING if c > "\x7f" else ()):
+                m = match(line, pos)
+                if m is not None:
+                    layers.append((name, m))
+                    break
+            else:
+                break
+            pos = m.end()
+            if name in _TERMINAL:
+                break
+        if not layers:
+            return self._bare, line
+        prefix = line[:pos]
+        envelope = self._known.get(prefix)
+        if envelope is None:
+            envelope = _envelope(layers)
+            if len(self._known) > 20_000:
+                self._known.clear()
+            self._known[prefix] = envelope
+        if layers[-1][0] == "vllm":
+            self._last, self._last_envelope = prefix, envelope
+        return envelope, line[pos:]
+
+
+def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
+    found: dict[str, str] = {}
+    kind = Kind.NATIVE
+    for name, m in layers:
+        groups = m.groupdict()
+        if "kernel" in groups:
+            kind = Kind.KERNEL
+        elif "http" in groups:
+            kind = Kind.HTTP
+        for key in ("who", "pid", "level", "time", "origin", "origin2", "host", "unit"):
+            value = groups.get(key)
+            if value:
+                if key == "time" and "time" in found and name not in ("dmesg", "dmesg -T"):
+                    continue  # the outer time stamp is the collector's and has the year
+                found["origin" if key == "origin2" else key] = value
+        unit = found.get("unit", "")
+        if name == "systemd" or unit in ("systemd", "dockerd", "containerd", "kubelet", "podman", "conmon"):
+            kind = Kind.UNIT
+        elif unit == "kernel" and name.startswith("syslog"):
+            kind = Kind.KERNEL
+    level = found.get("level", "").upper()
+    level = _LEVELS.get(level, level)
+    if kind is Kind.NATIVE and level:
+        kind = Kind.LOG
+    role = rank = ""
+    who = found.get("who", "")
+    if who:
+        m = _RANK.match(who)
+        role, rank = (m["role"], (m["rank"] or "").replace(" rank=", "")) if m else (who, "")
+    unit = found.get("unit", "")
+    return Envelope(
+        kind=kind,
+        role=role,
+        pid=int(found.get("pid", 0)),
+        rank=rank,
+        level=level,
+        time=found.get("time", "").strip(),
+        origin=found.get("origin", ""),
+        host=found.get("host", ""),
+        unit="" if kind is Kind.KERNEL else unit,
+    )

@@ -1,0 +1,134 @@
+"""From physical lines to records: one line may hold several (progress bars redrawn, lines glued together, JSON)."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any
+
+from vdiag.model import Envelope, Kind, Record
+from vdiag.scan.envelope import Peeler, has_escapes, strip_escapes
+
+LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
+
+# A second envelope in the middle of a line: two writes without a line end between them.
+_GLUE = re.compile(
+    r"(?<=\S)(?=\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorkerWrapper|ApiServer)\w*(?:[ -]\w+=?\d*)? pid=\d+)"
+    r"|(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
+)
+_MAYBE_GLUE = re.compile(r"\S\(\w+(?:[ -]\w+=?\d*)? pid=\d|(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[")
+_ACCESS = re.compile(
+    r'\S+ - (?:\S+ \[[^\]]+\] )?"(?P<method>[A-Z]{3,7}) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})'
+)
+_JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
+
+
+def access_status(message: str) -> tuple[str, str, int] | None:
+    """(method, path, status) of an HTTP access line (uvicorn's or nginx's), else None."""
+    if " HTTP/" not in message:
+        return None
+    m = _ACCESS.match(message)
+    return (m["method"], m["path"], int(m["status"])) if m else None
+
+
+def clip(line: str) -> str:
+    """A line of bounded length: a dump of megabytes keeps its head and its end."""
+    if len(line) <= LONGEST_LINE:
+        return line
+    half = LONGEST_LINE // 2
+    return f"{line[:half]} … {line[-half:]}"
+
+
+class Scanner:
+    """Turns the lines of one input into records."""
+
+    def __init__(self, source: int) -> None:
+        self.source = source
+        self._peeler = Peeler()
+        self._jsons: dict[tuple[str, str], Envelope] = {}
+
+    def text(self, text: str, first: int = 1) -> Iterator[Record]:
+        """Records of a text whose first physical line has the number `first`."""
+        if has_escapes(text):
+            return self.records(map(strip_escapes, text.split("\n")), first)
+        return self.records(text.split("\n"), first)
+
+    def records(self, lines: Iterable[str], first: int = 1) -> Iterator[Record]:
+        """Records of physical lines without escapes, numbered from `first`; they come without their `\\n`."""
+        source, peel = self.source, self._peeler.peel
+        for number, raw in enumerate(lines, first):
+            line = raw
+            if line.endswith("\r"):
+                line = line.rstrip("\r")
+            if len(line) > LONGEST_LINE:
+                line = clip(line)
+            if "\r" in line:
+                for part in line.split("\r"):
+                    if part.strip():
+                        yield from self._split(part, number)
+                continue
+            if line[:1] == "{" and line.rstrip()[-1:] == "}":
+                yield from self._json(line, number)
+                continue
+            if "\\n" in line and line.count("\\n") >= 3 and "File " in line:
+                for part in line.split("\\n"):
+                    yield from self._split(part.replace('\\"', '"'), number)
+                continue
+            envelope, message = peel(line)
+            if ("pid=" in message or "-" in message) and _MAYBE_GLUE.search(message):
+                yield from self._split(line, number)
+            elif message[:1] == "{" and envelope.unit and message.rstrip()[-1:] == "}":
+                yield from self._json(message, number, envelope)
+            else:
+                yield Record(source, number, message, envelope)
+
+    def _split(self, line: str, number: int) -> Iterator[Record]:
+        envelope, message = self._peeler.peel(line)
+        parts = [p for p in _GLUE.split(message) if p]
+        if len(parts) < 2:
+            yield Record(self.source, number, message, envelope)
+            return
+        yield Record(self.source, number, parts[0], envelope)
+        for part in parts[1:]:
+            inner, text = self._peeler.peel(part)
+            yield Record(self.source, number, text, inner)
+
+    def _json(self, line: str, number: int, outer: Envelope | None = None) -> Iterator[Record]:
+        """A JSON log line as the records it stands for; any other JSON is a record as it is (an HTTP body)."""
+        value = _decode(line)
+        key = next((k for k in _JSON_KEYS if isinstance(value.get(k), str)), "") if value else ""
+        if value is None or not key or "object" in value or "code" in value or isinstance(value.get("error"), dict):
+            envelope = outer or Envelope(kind=Kind.HTTP if value is not None else Kind.NATIVE)
+            yield Record(self.source, number, line, envelope)
+            return
+        level = str(value.get("levelname") or value.get("level") or value.get("severity") or "").upper()
+        origin = value.get("filename") or value.get("module") or value.get("name") or ""
+        if origin and value.get("lineno"):
+            origin = f"{origin}:{value['lineno']}"
+        time = value.get("asctime") or value.get("timestamp") or value.get("time") or value.get("ts") or ""
+        name, pid = str(value.get("processName") or value.get("process_name") or ""), value.get("process") or 0
+        text = str(value[key])
+        for extra in ("exc_info", "exc_text", "exception", "stack_info", "stack", "traceback"):
+            if isinstance(value.get(extra), str):
+                text += "\n" + value[extra]
+        fixed = Envelope(
+            kind=Kind.LOG if level else Kind.NATIVE,
+            role=name if name not in ("MainProcess", "") else (outer.role if outer else ""),
+            pid=pid if isinstance(pid, int) and 0 <= pid < 2**40 else 0,
+            level=level if level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else "",
+            time=str(time),
+            origin=str(origin),
+            unit=outer.unit if outer else "",
+        )
+        for row in text.rstrip("\n").split("\n"):
+            inner, message = self._peeler.peel(strip_escapes(row.rstrip("\r")))
+            yield Record(self.source, number, message, inner if inner.level or inner.role else fixed)
+
+
+def _decode(line: str) -> dict[str, Any] | None:
+    try:
+        value = json.loads(line)
+    except (ValueError, RecursionError):
+        return None
+    return value if isinstance(value, dict) else None
