@@ -1,0 +1,197 @@
+"""The parts of a diagnosis on a page: its line, its fixes, why, how sure. Used by every verdict."""
+
+from __future__ import annotations
+
+from vdiag.model import Diagnosis, Evidence, Fix, Gap, Phase, Safety, Severity
+from vdiag.render.page import Page, shorten
+
+EVIDENCE_ROWS = 4  # rows of an evidence text shown without --all; each at most this many screen lines long
+BRIEF = 3  # items of a secondary list shown without --all
+
+SEVERITY = {
+    Severity.FATAL: "",
+    Severity.DEGRADED: "the server lives, badly",
+    Severity.CLIENT: "the server is fine, a caller erred",
+}
+SAFETY = {
+    Safety.SAFE: "safe",
+    Safety.TRADEOFF: "a trade-off: costs quality, speed or capacity",
+    Safety.MANUAL: "needs your judgement or hands",
+}
+PHASES = {
+    Phase.ARGUMENTS: "reading the command line",
+    Phase.CONFIG: "reading the model's configuration and starting the engine",
+    Phase.DOWNLOAD: "downloading the model",
+    Phase.LOAD: "loading the weights",
+    Phase.PROFILE: "measuring memory and compiling",
+    Phase.CAPTURE: "capturing CUDA graphs",
+    Phase.SERVING: "serving requests",
+    Phase.SHUTDOWN: "shutting down",
+}
+
+
+def headline(diagnosis: Diagnosis) -> str:
+    """`Diagnosed`, and in brackets what tempers it."""
+    sure = "" if diagnosis.confidence >= 0.9 else "likely" if diagnosis.confidence >= 0.7 else "not certain"
+    tempered = "; ".join(filter(None, [sure, SEVERITY[diagnosis.severity]]))
+    return f"Diagnosed ({tempered})" if tempered else "Diagnosed"
+
+
+def answer(page: Page, diagnosis: Diagnosis, headline: str, everything: bool) -> None:
+    """Verdict and cause, its line, the first fix."""
+    page.prose(f"{headline}: {sentence(diagnosis.title)}", style="bold red")
+    page.blank()
+    show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
+    if diagnosis.fixes:
+        page.heading("What to do first")
+        show_fix(page, diagnosis.fixes[0])
+
+
+def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
+    """What stands below the answer."""
+    if diagnosis.why:
+        page.heading("Why")
+        page.prose(diagnosis.why)
+    if len(diagnosis.fixes) > 1:
+        page.heading("If that does not suit")
+        for number, fix in enumerate(diagnosis.fixes[1:], start=2):
+            show_fix(page, fix, number)
+    if diagnosis.avoid:
+        page.heading("Avoid")
+        for text in diagnosis.avoid:
+            page.prose(sentence(text), first="- ", indent="  ")
+    proof(page, diagnosis, everything)
+
+
+def proof(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
+    """More lines, what they explain, when it happened, how sure it is."""
+    main = main_evidence(diagnosis)
+    more = [item for item in diagnosis.evidence if (item.source, item.line) != (main.source, main.line)]
+    if more:
+        page.heading("More evidence")
+        for item in more if everything else more[:BRIEF]:
+            show_evidence(page, item, diagnosis, everything)
+        left_out(page, len(more), everything)
+    page.heading("How sure, and when")
+    page.prose(confidence_words(diagnosis.confidence))
+    if diagnosis.phase and diagnosis.phase in PHASES:
+        page.prose(
+            f"It happened while the server was {PHASES[diagnosis.phase]} (phase: {diagnosis.phase.value})."
+        )
+    if diagnosis.times > 1:
+        span = f", from line {diagnosis.line} to line {diagnosis.last_line}" if diagnosis.last_line else ""
+        when = f", {diagnosis.first_time} to {diagnosis.last_time}" if diagnosis.first_time else ""
+        page.prose(f"It happened {diagnosis.times} times{span}{when}.")
+    if diagnosis.recovered_at:
+        page.prose(f"A later start succeeded (line {diagnosis.recovered_at}).")
+    if diagnosis.explains:
+        shown = diagnosis.explains if everything else diagnosis.explains[:BRIEF]
+        listed = ", ".join(f"line {item.line}" + (f" ({item.rule})" if item.rule else "") for item in shown)
+        left = len(diagnosis.explains) - len(shown)
+        page.prose(f"It explains {listed}{f' and {left} more' if left else ''}.")
+    if everything and diagnosis.facts:
+        page.heading("Facts")
+        for name, value in diagnosis.facts.items():
+            page.prose(f"{name}: {value}", first="- ", indent="  ")
+
+
+def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> None:
+    page.heading(f"Also wrong ({number})")
+    if everything:
+        answer(page, diagnosis, headline(diagnosis), everything)
+        background(page, diagnosis, everything)
+        references(page, diagnosis)
+        return
+    page.prose(f"{headline(diagnosis)}: {sentence(diagnosis.title)}")
+    show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
+    for fix in diagnosis.fixes[:1]:
+        show_fix(page, fix)
+
+
+def show_fix(page: Page, fix: Fix, number: int = 0) -> None:
+    if number > 2:
+        page.blank()
+    first = f"{number}. " if number else ""
+    page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
+    for line in fix.run:
+        page.command(line)
+    if fix.note:
+        page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
+
+
+def main_evidence(diagnosis: Diagnosis) -> Evidence:
+    """The evidence on the diagnosis's own line, else the first, else a bare place."""
+    for item in diagnosis.evidence:
+        if (item.source, item.line) == (diagnosis.source, diagnosis.line):
+            return item
+    if diagnosis.evidence:
+        return diagnosis.evidence[0]
+    return Evidence(source=diagnosis.source, line=diagnosis.line, lane="", text="")
+
+
+def show_evidence(page: Page, item: Evidence, diagnosis: Diagnosis, everything: bool) -> None:
+    lane = f" in {item.lane}" if item.lane else ""
+    page.prose(f"{item.source}:{item.line}{lane}", style="dim")
+    rows = item.text.split("\n")
+    limit = EVIDENCE_ROWS * (page.width - 2)
+    around = [str(value) for value in diagnosis.facts.values()]
+    for row in rows if everything else rows[:EVIDENCE_ROWS]:
+        if row.strip():
+            page.prose(row if everything else shorten(row, limit, around), first="  ", indent="  ")
+    if not everything:
+        left_out(page, len(rows), everything, EVIDENCE_ROWS, "  ")
+
+
+def show_gap(page: Page, gap: Gap) -> None:
+    where = f" (line {gap.line})" if gap.line else ""
+    page.prose(sentence(f"{gap.what}{where}"), first="- ", indent="  ")
+    if gap.command:
+        page.command(gap.command)
+
+
+def references(page: Page, diagnosis: Diagnosis) -> None:
+    if diagnosis.refs or diagnosis.rule:
+        page.heading("To read")
+        for link in diagnosis.refs:
+            page.command(link)
+        if diagnosis.rule:
+            page.command(f"vdiag explain {diagnosis.rule}")
+
+
+def left_out(page: Page, total: int, everything: bool, shown: int = BRIEF, indent: str = "") -> None:
+    if not everything and total > shown:
+        page.prose(f"({total - shown} more; --all shows them)", first=indent, indent=indent, style="dim")
+
+
+def confidence_words(value: float) -> str:
+    word = next(
+        word
+        for least, word in (
+            (0.9, "Sure"),
+            (0.7, "Likely"),
+            (0.5, "Plausible, not certain"),
+            (-1.0, "A guess"),
+        )
+        if value >= least
+    )
+    return f"{word} (confidence {value:.2f} of 1)."
+
+
+def value_words(value: object) -> str:
+    return f"{value:.2f}".rstrip("0").rstrip(".") if isinstance(value, float) else str(value)
+
+
+def sentence(text: str) -> str:
+    text = text.strip()
+    return text if text.endswith((".", "!", "?", ":", "…", ">")) or not text else f"{text}."
+
+
+def counted(number: int, word: str) -> str:
+    return f"{number} {word}" + ("" if number == 1 else "s")
+
+
+def size_words(size: int) -> str:
+    for limit, unit in ((1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
+        if size >= limit:
+            return f"{size / limit:.1f} {unit}"
+    return f"{size} B"
