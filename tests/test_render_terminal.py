@@ -1,0 +1,226 @@
+"""The report for a person: the answer first, harmless, readable without colour."""
+
+import io
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from vdiag.model import (
+    AlsoSeen,
+    Diagnosis,
+    Environment,
+    EpisodeInfo,
+    Evidence,
+    Fix,
+    Gap,
+    Input,
+    Phase,
+    Report,
+    Safety,
+    Severity,
+    Verdict,
+)
+from vdiag.render import terminal
+from vdiag.render.page import cells, harmless, shorten, wrap
+
+LONG_COMMAND = "docker run --gpus all " + "-e A_LONG_VARIABLE=with-a-long-value " * 5 + "image"
+
+
+def diagnosis(**changes: Any) -> Diagnosis:
+    fields: dict[str, Any] = {
+        "rule": "kv-cache-too-small",
+        "title": "The KV cache cannot hold one request",
+        "confidence": 0.97,
+        "severity": Severity.FATAL,
+        "source": "vllm.log",
+        "line": 141,
+        "why": "The cache is too small.",
+        "evidence": [
+            Evidence("vllm.log", 141, "EngineCore pid=5400", "ValueError: To serve at least one request")
+        ],
+        "fixes": [
+            Fix(do="Serve a shorter context", run=["vllm serve acme/m … --max-model-len 40544"]),
+            Fix(
+                do="Use an 8-bit cache",
+                run=[LONG_COMMAND],
+                safety=Safety.TRADEOFF,
+                note="long answers can suffer",
+            ),
+        ],
+        "avoid": ["raise the utilization to 0.98"],
+        "refs": ["https://docs.vllm.ai/x"],
+    }
+    return Diagnosis(**{**fields, **changes})
+
+
+def report(verdict: Verdict, *diagnoses: Diagnosis, **changes: Any) -> Report:
+    fields: dict[str, Any] = {
+        "schema": "vdiag.report/1",
+        "vdiag": "0",
+        "verdict": verdict,
+        "inputs": [Input(name="vllm.log", lines=167, bytes=30211)],
+        "environment": Environment(),
+        "diagnoses": list(diagnoses),
+    }
+    return Report(**{**fields, **changes})
+
+
+def shown(*arguments: Any, width: int = 80, everything: bool = False, **changes: Any) -> str:
+    return terminal.render(report(*arguments, **changes), width=width, everything=everything).plain()
+
+
+def test_the_answer_stands_first_and_whole_on_one_screen() -> None:
+    text = shown(Verdict.DIAGNOSED, diagnosis())
+    wanted = [
+        "Diagnosed: The KV cache cannot hold one request.",
+        "vllm.log:141 in EngineCore pid=5400",
+        "ValueError: To serve at least one request",
+        "Serve a shorter context (safe).",
+        "--max-model-len 40544",
+        "The cache is too small.",
+        "2. Use an 8-bit cache (a trade-off",
+        "raise the utilization",
+        "Sure (confidence 0.97 of 1)",
+    ]
+    places = [text.index(part) for part in wanted]
+    assert places == sorted(places)
+    assert text[: places[5]].count("\n") < 15
+
+
+@pytest.mark.parametrize("width", [40, 80, 200])
+def test_prose_wraps_and_commands_do_not(width: int) -> None:
+    lines = shown(Verdict.DIAGNOSED, diagnosis(why="many words " * 60), width=width).splitlines()
+    assert f"    {LONG_COMMAND}" in lines
+    assert all(len(line) <= width for line in lines if not line.startswith("    "))
+
+
+def test_doubt_and_mildness_are_said_in_the_first_line() -> None:
+    assert shown(Verdict.DIAGNOSED, diagnosis(confidence=0.65)).startswith("Diagnosed (not certain): ")
+    first = shown(Verdict.DIAGNOSED, diagnosis(confidence=0.8, severity=Severity.CLIENT)).splitlines()[0]
+    assert first.startswith("Diagnosed (likely; the server is fine, a caller erred): ")
+
+
+def test_control_sequences_of_the_log_never_reach_the_terminal() -> None:
+    evil = "\x1b]0;title\x07 \x1b[2J \x9b31m \u202etxt.exe \r overwritten"
+    item = diagnosis(
+        title=evil,
+        why=evil,
+        evidence=[Evidence(evil, 141, evil, evil)],
+        fixes=[Fix(do=evil, run=[evil], note=evil)],
+        avoid=[evil],
+        refs=[evil],
+    )
+    also = [AlsoSeen("x", 1, evil, evil, evil)]
+    text = shown(Verdict.DIAGNOSED, item, item, also_seen=also, notes=[evil], everything=True)
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u202e]", text)
+    assert "\\x1b]0;title\\x07" in text
+
+
+def test_markup_of_the_log_is_not_interpreted_in_colour() -> None:
+    stream = io.StringIO()
+    page = terminal.render(report(Verdict.DIAGNOSED, diagnosis(title="[bold]x[/bold] :smile: [red]")))
+    terminal.write(page, stream, color=True)
+    text = stream.getvalue()
+    assert "[bold]x[/bold] :smile: [red]" in text
+    assert "\x1b[" in text
+    assert LONG_COMMAND in text
+
+
+def test_colour_changes_no_word() -> None:
+    page = terminal.render(report(Verdict.DIAGNOSED, diagnosis()))
+    stream = io.StringIO()
+    terminal.write(page, stream, color=True)
+    bare = re.sub("\x1b\\[[0-9;]*m", "", stream.getvalue())
+    assert [line.rstrip() for line in bare.splitlines()] == page.plain().splitlines()
+
+
+def test_a_very_long_line_is_shortened_around_what_matters() -> None:
+    text = "filler " * 1000 + "needs 4242 tokens " + "filler " * 1000
+    item = diagnosis(evidence=[Evidence("vllm.log", 141, "", text)], facts={"need": 4242})
+    brief = shown(Verdict.DIAGNOSED, item)
+    assert "4242" in brief
+    assert len(brief) < 3000
+    assert "… " in brief
+    assert len(shown(Verdict.DIAGNOSED, item, everything=True)) > len(text)
+
+
+def test_repeats_recovery_and_consequences_are_told() -> None:
+    from vdiag.model import Explained
+
+    text = shown(
+        Verdict.DIAGNOSED,
+        diagnosis(
+            times=12,
+            last_line=2033,
+            recovered_at=3000,
+            phase=Phase.PROFILE,
+            explains=[Explained("trailer", 167)],
+        ),
+    )
+    for part in ("12 times", "line 2033", "line 3000", "phase: profile", "line 167 (trailer)"):
+        assert part in " ".join(text.split())
+
+
+def test_further_diagnoses_are_brief() -> None:
+    second = diagnosis(rule="port-in-use", title="Port 8000 is taken", why="Not shown in brief.")
+    assert "Port 8000 is taken" in shown(Verdict.DIAGNOSED, diagnosis(), second)
+    assert "Not shown in brief." not in shown(Verdict.DIAGNOSED, diagnosis(), second)
+    assert "Not shown in brief." in shown(Verdict.DIAGNOSED, diagnosis(), second, everything=True)
+
+
+def test_unrecognised_shows_the_deepest_error_and_promises_nothing() -> None:
+    text = shown(
+        Verdict.UNRECOGNISED,
+        diagnosis(
+            rule=None, fixes=[], frame="a.py:3 in f", fingerprint="abc123", search="https://github.com/s?q=x"
+        ),
+    )
+    assert text.startswith("Unrecognised")
+    for part in ("ValueError: To serve", "a.py:3 in f", "abc123", "https://github.com/s?q=x", "not why"):
+        assert part in text
+
+
+def test_incomplete_says_what_to_fetch() -> None:
+    gap = Gap("the first lines are missing", command="journalctl -u vllm -b")
+    text = shown(Verdict.INCOMPLETE, diagnosis(fixes=[]), inputs=[Input("vllm.log", gaps=[gap])])
+    assert text.startswith("Incomplete")
+    assert "    journalctl -u vllm -b\n" in text
+    assert "journalctl -u <unit>" in shown(Verdict.INCOMPLETE, diagnosis(fixes=[]))
+
+
+def test_starting_names_phase_duration_and_what_to_run() -> None:
+    text = shown(
+        Verdict.STARTING,
+        episodes=[EpisodeInfo("vllm.log", 1, 167, Phase.LOAD, "starting")],
+        notes=["this takes minutes"],
+        environment=Environment(args={"port": 9000}),
+    )
+    for part in ("phase: load", "this takes minutes", "localhost:9000/health"):
+        assert part in text
+    assert text.count("this takes minutes") == 1
+
+
+def test_healthy_and_empty_are_one_honest_sentence() -> None:
+    assert "167 lines (29.5 KiB) of vllm.log read" in shown(Verdict.HEALTHY)
+    assert shown(Verdict.EMPTY, inputs=[Input("vllm.log")]).startswith("Empty: there is nothing in vllm.log.")
+    assert "nothing in it is from a vLLM server" in " ".join(shown(Verdict.EMPTY).split())
+
+
+@given(st.text())
+def test_harmless_text_has_no_control_characters(text: str) -> None:
+    assert not re.search("[\x00-\x09\x0b-\x1f\x7f-\x9f\u2028-\u202e\ud800-\udfff]", harmless(text))
+
+
+@given(st.text(), st.integers(10, 100))
+def test_wrapping_loses_no_word(text: str, width: int) -> None:
+    lines = wrap(text, width)
+    assert " ".join(lines).split() == text.split()
+    assert all(cells(line) <= width or " " not in line for line in lines)
+
+
+@given(st.text(), st.integers(30, 100))
+def test_shortened_text_is_short(text: str, limit: int) -> None:
+    assert len(shorten(text, limit)) <= limit + 4
