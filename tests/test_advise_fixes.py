@@ -42,9 +42,22 @@ def test_sentences_without_their_fact_are_left_out() -> None:
     title, why, _, avoid = fill(
         rule(title="{need_gib} GiB of {lost}", why=text, avoid=["{lost}", "a"]), KV, {}
     )
-    assert title == "16 GiB of ?"
+    assert title == "16 GiB of …"
     assert why == "It needs 16 GiB. So it stops."
     assert avoid == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("title", "shown"),
+    [
+        ("The kernel killed {comm} (pid {pid}): no memory", "The kernel killed a process: no memory"),
+        ("{comm} (pid {pid}) crashed in {library}", "A process crashed in …"),
+        ("A folder is missing: {path}", "A folder is missing"),
+        ("It needs {need_gib} (of {max_len})", "It needs 16 (of 131072)"),
+    ],
+)
+def test_a_title_stands_without_its_facts(title: str, shown: str) -> None:
+    assert fill(rule(title=title), KV, {})[0] == shown
 
 
 def test_braces_of_json_shell_and_go_templates_stay() -> None:

@@ -13,7 +13,7 @@ import pytest
 from vdiag.cli import run
 from vdiag.cli.console import Console
 from vdiag.cli.status import ExitStatus, status_of
-from vdiag.model import Diagnosis, Environment, Evidence, Fix, Input, Report, Severity, Verdict
+from vdiag.model import Diagnosis, Environment, Evidence, Fix, Gap, Input, Report, Severity, Verdict
 
 
 class World:
@@ -125,6 +125,14 @@ def test_an_unreadable_file_is_named_and_the_rest_is_reported(
     assert world.run(str(good), str(tmp_path / "missing.log"), str(tmp_path), "--exit-zero") == 2
     assert "missing.log" in world.err.getvalue()
     assert "directory" in world.err.getvalue()
+    assert "It broke" in world.printed
+
+
+def test_an_input_that_fails_while_it_is_read_is_the_calls_fault(pipeline: types.SimpleNamespace) -> None:
+    pipeline.answer.inputs[0].gaps = [Gap("reading ended early: damaged")]
+    world = World(b"x")
+    assert world.run() == 2
+    assert "damaged" in world.err.getvalue()
     assert "It broke" in world.printed
 
 

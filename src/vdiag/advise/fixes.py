@@ -21,7 +21,9 @@ from vdiag.rulebook.schema import FixRule, Rule
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(<{])")
 _SAFE_IN_QUOTES = re.compile(r"[^'\"\\$`!\x00-\x1f\x7f]*")
-UNKNOWN = "?"
+_BRACKETS = re.compile(r" \([^()]*\)")
+_NOUNS = {"comm": "a process", "invoker": "a process", "unit": "the service"}
+UNKNOWN = "…"
 
 
 class Unknown(Exception):
@@ -37,9 +39,8 @@ def fill(
     """
     known = Known(captures, context)
     fixes = [fix for written in rule.fixes if (fix := _fix(written, known, context)) is not None]
-    title = _PLACEHOLDER.sub(lambda m: _shown(known, m[1]) or UNKNOWN, rule.title)
     avoid = [text for sentence in rule.avoid if (text := _sentences(sentence, known))]
-    return title, _sentences(rule.why, known), fixes, avoid
+    return _title(rule.title, known), _sentences(rule.why, known), fixes, avoid
 
 
 def facts_of(rule: Rule, captures: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
@@ -103,6 +104,21 @@ def _text(text: str, known: Known) -> str:
         return shown
 
     return _PLACEHOLDER.sub(value, text)
+
+
+def _title(text: str, known: Known) -> str:
+    """A title always stands: brackets about unknown facts go, other unknown facts become a noun or `…`."""
+
+    def bracket(found: re.Match[str]) -> str:
+        names = _PLACEHOLDER.findall(found[0])
+        return "" if any(_shown(known, name) is None for name in names) else found[0]
+
+    def value(found: re.Match[str]) -> str:
+        shown = _shown(known, found[1])
+        return _NOUNS.get(found[1], UNKNOWN) if shown is None else shown
+
+    title = _PLACEHOLDER.sub(value, _BRACKETS.sub(bracket, text)).removesuffix(f": {UNKNOWN}")
+    return title[:1].upper() + title[1:] if text.startswith("{") and title.startswith("a ") else title
 
 
 def _sentences(text: str, known: Known) -> str:

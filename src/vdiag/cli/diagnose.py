@@ -14,6 +14,8 @@ from vdiag.model import Report, Severity
 if TYPE_CHECKING:
     from vdiag.rulebook import Rulebook
 
+UNREAD = ("could not be read", "reading ended early")  # gaps that the call is to blame for
+
 HOW_TO = """\
 Give it a log, by a pipe, by name or by pasting it:
 
@@ -77,7 +79,10 @@ def diagnose_files(
         return ExitStatus.USAGE
     with progress_for(console, sources) as progress:
         report = diagnosed(sources, rulebook=rulebook, progress=progress)
-    return finish(console, report, faulty=bool(faults), **options)
+    unread = [(read.name, gap) for read in report.inputs for gap in read.gaps if gap.what.startswith(UNREAD)]
+    for name, gap in unread:
+        console.say(f"{name}: {gap.what}")
+    return finish(console, report, faulty=bool(faults or unread), **options)
 
 
 def finish(

@@ -87,7 +87,7 @@ def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> N
             "vdiag has found where it broke, but not why: do not read more into it than the line says. "
             "Someone may have met it before; search for it, and tell vdiag's authors if you find the cause."
         )
-        if diagnosis.search:
+        if diagnosis.search and not any(diagnosis.search in fix.run for fix in diagnosis.fixes):
             page.command(diagnosis.search)
         if diagnosis.fingerprint:
             page.prose(f"Fingerprint (the same failure has the same one): {diagnosis.fingerprint}")
