@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import regex
 
-from vdiag.model import Report, Role
+from vdiag.model import Report, Role, Severity
 from vdiag.rulebook.compile import CompiledPattern, Rulebook
 from vdiag.rulebook.schema import Rule
 
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 Diagnose = Callable[[str, Rulebook], Report]
 
 TIMEOUT = 2.0  # seconds for one pattern on one example; more is a pattern that backtracks without end
+#: What follows the example of a rule with `alone: false`: such a rule counts only if something failed.
+FAILURE = "RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}"
 _LEVEL = re.compile(r"\b(DEBUG|INFO|WARNING|ERROR|CRITICAL)\b")
 _RANKS = {"debug": 0, "info": 1, "warning": 2, "error": 3, "critical": 3}
 
@@ -119,19 +121,19 @@ def try_rules(
 
 def _example(rule: Rule, index: int, text: str, rulebook: Rulebook, diagnose: Diagnose | None) -> Outcome:
     found = match_text(rulebook, text)
-    names = [item.rule for item in found]
-    report = diagnose(text, rulebook) if diagnose else None
+    report = diagnose(text if rule.alone else f"{text}\n{FAILURE}", rulebook) if diagnose else None
 
     def outcome(passed: bool, reason: str) -> Outcome:
         return Outcome(rule.id, "example", index, text, passed, reason, found, report)
 
-    if report is not None and rule.role is Role.CAUSE:
+    noted = not rule.alone and rule.severity is not Severity.FATAL  # only ever a note beside a failure
+    if report is not None and rule.role is Role.CAUSE and not noted:
         first = report.diagnoses[0].rule if report.diagnoses else None
         if first == rule.id:
             return outcome(True, "first diagnosis")
         said = f"`{first}` came first" if first else f"the verdict was {report.verdict.value}"
-        return outcome(False, f"{said}; {_where_it_went(rule.id, report, names)}")
-    if rule.id in names:
+        return outcome(False, f"{said}; {_where_it_went(rule.id, first, report, found)}")
+    if any(item.rule == rule.id for item in found):
         return outcome(True, "a wording matches")
     return outcome(False, "no wording of the rule matches")
 
@@ -152,7 +154,7 @@ def _lookalike(rule: Rule, index: int, text: str, rulebook: Rulebook, diagnose: 
     return outcome(True, "a wording matches, a condition of the rule keeps it apart")
 
 
-def _where_it_went(name: str, report: Report, matched: list[str]) -> str:
+def _where_it_went(name: str, first: str | None, report: Report, found: list[Found]) -> str:
     """What the program did with a rule that should have come first."""
     for place, diagnosis in enumerate(report.diagnoses[1:], 2):
         if diagnosis.rule == name:
@@ -163,6 +165,9 @@ def _where_it_went(name: str, report: Report, matched: list[str]) -> str:
     for seen in report.also_seen:
         if seen.rule == name:
             return f"the rule was set aside: {seen.reason}"
-    return (
-        "its wording matches, a condition does not" if name in matched else "no wording of the rule matches"
-    )
+    weights = {item.rule: item.weight for item in found}
+    if name not in weights:
+        return "no wording of the rule matches"
+    if first in weights:
+        return f"both match ({weights[first]} fixed characters against {weights[name]}): should the rule `beats` it?"
+    return "its wording matches, a condition does not"
