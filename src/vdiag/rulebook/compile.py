@@ -21,7 +21,7 @@ MIN_LITERAL = 5  # bytes: a shorter fixed text hits too many lines of a healthy 
 MIN_SQUEEZED = 4  # bytes, of a text without its white space
 
 
-class CompiledPattern(msgspec.Struct, omit_defaults=True):
+class CompiledPattern(msgspec.Struct, omit_defaults=True, gc=False):
     """One wording of a rule, ready to run."""
 
     rule: int  # index into Rulebook.rules

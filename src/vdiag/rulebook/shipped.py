@@ -6,8 +6,10 @@ rules or the code that compiles them changed since; only folder listings are nee
 
 from __future__ import annotations
 
+import gc
 import os
 import warnings
+import zlib
 from contextlib import suppress
 from pathlib import Path
 
@@ -58,9 +60,7 @@ def write_shipped(rulebook: Rulebook, stamp: str) -> None:
 
 def stamp_of(rules: Path) -> str:
     """A stamp that changes with any rule file and with the code of this package; from folder listings alone."""
-    import hashlib
-
-    digest = hashlib.blake2b(digest_size=16)
+    rows = []
     folders = [str(rules), str(PACKAGE)]
     while folders:
         with os.scandir(folders.pop()) as entries:
@@ -69,15 +69,20 @@ def stamp_of(rules: Path) -> str:
                     folders.append(entry.path)
                 elif entry.name.endswith((".yaml", ".yml", ".py")):
                     stat = entry.stat()
-                    digest.update(f"{entry.path}\0{stat.st_mtime_ns}\0{stat.st_size}\n".encode())
-    return digest.hexdigest()
+                    rows.append(f"{entry.path}\0{stat.st_mtime_ns}\0{stat.st_size}")
+    return f"{len(rows)}-{zlib.crc32(chr(10).join(rows).encode()):08x}"
 
 
 def _read() -> Shipped | None:
+    collecting = gc.isenabled()
+    gc.disable()  # ten thousand new objects and no garbage among them: a third of the decoding time
     try:
         return msgspec.msgpack.decode(SHIPPED.read_bytes(), type=Shipped)
     except (OSError, msgspec.MsgspecError):
         return None
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def _recompiled(rules: Path, stamp: str) -> Rulebook:
