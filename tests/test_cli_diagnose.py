@@ -212,6 +212,13 @@ def test_debugging_shows_our_traceback(pipeline: types.SimpleNamespace) -> None:
     assert "Traceback" in world.err.getvalue()
 
 
+def test_the_systems_refusal_is_no_internal_error(pipeline: types.SimpleNamespace) -> None:
+    pipeline.action = raising(OSError(28, "No space left on device"))
+    world = World(b"x")
+    assert world.run() == 2
+    assert world.err.getvalue() == "vdiag: reading or writing: No space left on device\n"
+
+
 def test_interrupts_and_closed_pipes_are_quiet(pipeline: types.SimpleNamespace) -> None:
     pipeline.action = raising(KeyboardInterrupt())
     world = World(b"x")

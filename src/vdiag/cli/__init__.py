@@ -8,16 +8,19 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from vdiag.cli.console import Console
 
+# Of cli/status.py, here without its import: a fault or Ctrl-C may come before anything else is there.
 BROKEN_PIPE = 0  # the reader had enough; nothing went wrong
+FAULT = 2
+INTERRUPTED = 130
 
 
 def run(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Runs `vdiag` with these arguments (default: the process's) and returns the exit status."""
-    from vdiag.cli.console import Console
-    from vdiag.cli.status import ExitStatus
-
-    console = console or Console.of_process()
     try:
+        if console is None:
+            from vdiag.cli.console import Console
+
+            console = Console.of_process()
         status = _run(arguments, console)
         console.stdout.flush()
         return status
@@ -25,15 +28,12 @@ def run(arguments: Sequence[str] | None = None, console: Console | None = None) 
         _silence(console)
         return BROKEN_PIPE
     except KeyboardInterrupt:
-        return ExitStatus.INTERRUPTED
+        return INTERRUPTED
     except Exception as error:
-        if console.env.get("VDIAG_DEBUG"):
-            import traceback
-
-            console.stderr.write(traceback.format_exc())
-        said = " ".join(f"{type(error).__name__}: {error}".split())
-        console.say(f"internal error: {said} (please report; VDIAG_DEBUG=1 shows the traceback)")
-        return ExitStatus.USAGE
+        if console is None:
+            raise
+        _own_fault(error, console)
+        return FAULT
 
 
 def _run(arguments: Sequence[str] | None, console: Console) -> int:
@@ -59,12 +59,26 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
     return status if isinstance(status, int) else 0
 
 
-def _silence(console: Console) -> None:
+def _own_fault(error: Exception, console: Console) -> None:
+    """One line about what went wrong; an OSError is the system's answer, anything else our mistake."""
+    if console.env.get("VDIAG_DEBUG"):
+        import traceback
+
+        console.stderr.write(traceback.format_exc())
+    if isinstance(error, OSError):
+        console.say(f"{error.filename or 'reading or writing'}: {error.strerror or error}")
+        return
+    said = " ".join(f"{type(error).__name__}: {error}".split())
+    console.say(f"internal error: {said} (please report; VDIAG_DEBUG=1 shows the traceback)")
+
+
+def _silence(console: Console | None) -> None:
     """Points standard output nowhere, so that the interpreter's last flush does not complain either."""
     import contextlib
     import os
+    import sys
 
-    with contextlib.suppress(OSError, ValueError):
+    with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, console.stdout.fileno())
+        os.dup2(nowhere, (console.stdout if console else sys.stdout).fileno())
         os.close(nowhere)

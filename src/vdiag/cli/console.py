@@ -66,11 +66,13 @@ class Console:
         return self.stdout_is_terminal and not plain
 
     def say(self, message: str) -> None:
-        """One message on standard error, `vdiag: …`; control characters in it are written out."""
+        """One message on standard error, `vdiag: …`; control characters in it are written out.
+
+        Further lines stand as they are, so that commands in them can be copied.
+        """
         from vdiag.render.page import harmless
 
-        for line in message.splitlines() or [""]:
-            self.stderr.write(f"vdiag: {harmless(line)}\n")
+        self.stderr.write(f"vdiag: {harmless(message)}\n")
         self.stderr.flush()
 
     def write(self, text: str) -> None:
