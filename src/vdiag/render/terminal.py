@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TextIO
 
+import msgspec
+
 from vdiag.model import AlsoSeen, Diagnosis, Report, Verdict
 from vdiag.render.page import Page, shorten
 from vdiag.render.sections import (
@@ -77,21 +79,18 @@ def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> N
         page.blank()
         page.prose("The deepest error in the log, which is where to look:")
         show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
-        if diagnosis.frame:
+        if diagnosis.frame and diagnosis.frame not in diagnosis.why:
             page.prose(f"raised at {diagnosis.frame}", first="  ", indent="  ")
         if diagnosis.fixes:
             page.heading("What to do first")
             show_fix(page, diagnosis.fixes[0])
         page.blank()
-        page.prose(
-            "vdiag has found where it broke, but not why: do not read more into it than the line says. "
-            "Someone may have met it before; search for it, and tell vdiag's authors if you find the cause."
-        )
+        page.prose(f"vdiag has found where it broke, but not why. {diagnosis.why}")
         if diagnosis.search and not any(diagnosis.search in fix.run for fix in diagnosis.fixes):
             page.command(diagnosis.search)
         if diagnosis.fingerprint:
             page.prose(f"Fingerprint (the same failure has the same one): {diagnosis.fingerprint}")
-        background(page, diagnosis, everything)
+        background(page, msgspec.structs.replace(diagnosis, why=""), everything)
 
 
 def _incomplete(page: Page, report: Report, diagnoses: list[Diagnosis], everything: bool) -> None:
@@ -133,7 +132,8 @@ def _nothing_wrong(page: Page, report: Report) -> None:
         )
     elif report.verdict is Verdict.STARTING:
         phase = report.episodes[-1].phase if report.episodes else None
-        doing = f" It was {PHASES[phase]} (phase: {phase.value})." if phase else ""
+        told = any("(phase:" in note for note in report.notes)
+        doing = f" It was {PHASES[phase]} (phase: {phase.value})." if phase and not told else ""
         page.prose(
             f"Starting: the log stops inside a start-up that has not failed.{doing}", style="bold yellow"
         )
