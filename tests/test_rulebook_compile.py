@@ -54,6 +54,18 @@ def test_a_given_literal_serves_the_wordings_that_hold_it_or_have_none():
     ]
 
 
+def test_alternatives_are_looked_for_one_by_one_where_nothing_else_is_fixed():
+    patterns = compile_rule(
+        rule(patterns=[Pattern(r"(?:first one|second one) (?:a|b)")], phrases=["{abcde|fghij}"]), 0
+    )
+    assert [(p.wording, p.literal, p.squeezed) for p in patterns] == [
+        (0, "abcde", "abcde"),
+        (0, "fghij", "fghij"),
+        (1, "first one", "firstone"),
+        (1, "second one", "secondone"),
+    ]
+
+
 def test_squeezed_never_crosses_a_placeholder_and_occurs_in_squeezed_text():
     (pattern,) = compile_rule(rule(phrases=["one two {n:int} three  four\nfive"]), 0)
     assert pattern.squeezed == "threefourfive"

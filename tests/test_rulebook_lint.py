@@ -137,6 +137,15 @@ def test_braces_of_shells_and_json_are_no_facts(said):
     assert said(fixes=[{"do": "Look", "run": run}]) == ([], "")
 
 
+@pytest.mark.parametrize("source", [r"something (?:\w+\.)+", r"something (?:, \d+)*", r"something (?:a+b)+"])
+def test_repetitions_that_something_tells_apart_are_fine(said, source):
+    assert "forever" not in said(patterns=[{"regex": source}])[1]
+
+
+def test_a_literal_too_short_to_look_for_is_an_error(said):
+    assert ("literal", "error") in said(literal="some")[0]
+
+
 def test_every_check_has_a_sentence():
     assert all(check.__doc__ for check in CHECKS)
 

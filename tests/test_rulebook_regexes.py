@@ -81,6 +81,13 @@ def test_fixed_runs(source, runs):
     assert compile_regex(source).runs == runs
 
 
+def test_alternatives_are_sets_of_texts_of_which_one_must_occur():
+    assert compile_regex(r"(?:first one|second one)\d+(?:x|yy)").choices == [
+        ["first one", "second one"],
+        ["x", "yy"],
+    ]
+
+
 def test_weight_takes_the_lightest_alternative():
     assert compile_regex(r"ab (?:c|ddd)(?:e)?").weight == 3
 

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from typing import Any, NamedTuple
 
 from vdiag.model import Role
-from vdiag.rulebook.compile import MIN_LITERAL, MIN_SQUEEZED, CompiledPattern, Rulebook
+from vdiag.rulebook.compile import MIN_LITERAL, CompiledPattern, Rulebook, is_good
 from vdiag.rulebook.examples import Found, conditional, match_text, search
 from vdiag.rulebook.load import Placed
 from vdiag.rulebook.phrases import Hole, Maybe, parse_phrase
@@ -68,11 +69,11 @@ class Book:
         self._found: dict[str, list[Found]] = {}
 
     def patterns(self, rule: Rule) -> list[tuple[str, CompiledPattern]]:
-        """The patterns of a rule, each with its field."""
+        """The patterns of a rule, each with the field of its wording."""
         count = len(rule.phrases)
         return [
-            (f"phrases[{index}]" if index < count else f"patterns[{index - count}].regex", pattern)
-            for index, pattern in enumerate(self.rulebook.patterns_of(rule.id))
+            (f"phrases[{p.wording}]" if p.wording < count else f"patterns[{p.wording - count}].regex", p)
+            for p in self.rulebook.patterns_of(rule.id)
         ]
 
     def found(self, text: str) -> list[Found]:
@@ -132,11 +133,15 @@ def every_wording_has_an_example(placed: Placed, book: Book) -> Iterator[Said]:
         yield Said("examples", "has no example")
         return
     for field, pattern in book.patterns(rule):
-        if not any(search(pattern, text) or search(pattern, text, loose=True) for text in rule.examples):
+        if not any(map(partial(_matches, pattern), rule.examples)):
             yield Said(field, "matches none of the rule's examples")
     for index, text in enumerate(rule.examples):
-        if not any(search(p, text) or search(p, text, loose=True) for _, p in book.patterns(rule)):
+        if not any(_matches(pattern, text) for _, pattern in book.patterns(rule)):
             yield Said(f"examples[{index}]", "is matched by no wording of the rule")
+
+
+def _matches(pattern: CompiledPattern, text: str) -> bool:
+    return bool(search(pattern, text) or search(pattern, text, loose=True))
 
 
 def lookalikes_stay_apart(placed: Placed, book: Book) -> Iterator[Said]:
@@ -152,15 +157,16 @@ def literal_is_good(placed: Placed, book: Book) -> Iterator[Said]:
     """Every wording holds a fixed text that is long enough and rare enough to look for."""
     rule = placed.rule
     for field, pattern in book.patterns(rule):
-        if len(pattern.literal.encode()) < MIN_LITERAL or len(pattern.squeezed.encode()) < MIN_SQUEEZED:
+        if not is_good(pattern.literal, pattern.squeezed):
             held = f"the longest is `{pattern.literal}`" if pattern.literal else "it holds none"
-            yield Said(
-                field, f"needs a fixed text of {MIN_LITERAL} characters to look for; {held}. Give `literal`"
-            )
+            needs = f"needs a fixed text of {MIN_LITERAL} characters to look for"
+            yield Said(field, f"{needs}; {held}. Give `literal`, or split the alternatives")
         elif rule.role is not Role.CONTEXT and any(pattern.literal in line for line in ORDINARY):
             yield Said(field, f"looks for `{pattern.literal}`, which ordinary lines hold", "warning")
     literal = rule.literal.strip()
-    if literal and not any(pattern.literal == literal for _, pattern in book.patterns(rule)):
+    if literal and not is_good(literal, "".join(literal.split())):
+        yield Said("literal", f"`{literal}` is too short to look for")
+    elif literal and not any(pattern.literal == literal for _, pattern in book.patterns(rule)):
         yield Said("literal", f"`{rule.literal}` serves no wording: none holds it as fixed text", "warning")
     if literal:
         for index, text in enumerate(rule.examples):
@@ -324,17 +330,32 @@ def _unbounded(quantifier: str) -> bool:
 
 
 def _repeats_a_repetition(read: Iterable[Token]) -> bool:
-    """Whether a group without bound holds, at any depth, a repetition without bound."""
-    holds = [False]
+    """Whether a group repeated without bound holds repetitions without bound and nothing that tells them apart.
+
+    `(?:\\w+ ?)+` can split a word in any way; `(?:\\w+\\.)+` cannot, because no `\\w` is a dot.
+    """
+    groups: list[tuple[list[str], list[str]]] = [([], [])]  # what repeats, what must stand between
     for token in read:
+        repeating, between = groups[-1]
         if token.kind == "open":
-            holds.append(False)
-            continue
-        repeats = _unbounded(token.quantifier) and not token.quantifier.endswith("+", 1)
-        if token.kind == "close" and len(holds) > 1:
-            if holds.pop() and repeats:
+            groups.append(([], []))
+        elif token.kind == "close" and len(groups) > 1:
+            groups.pop()
+            repeats = _unbounded(token.quantifier)
+            if repeats and repeating and not any(_tells_apart(text, repeating) for text in between):
                 return True
-            holds[-1] = holds[-1] or repeats
-        else:
-            holds[-1] = holds[-1] or repeats
+            groups[-1][0].extend(repeating)
+            if not repeats and token.quantifier[:1] not in ("?", "{"):
+                groups[-1][1].extend(between)
+        elif _unbounded(token.quantifier):
+            repeating.append(token.text)
+        elif token.kind == "or":
+            between.clear()
+        elif token.kind == "literal" and not token.quantifier:
+            between.append(token.text)
     return False
+
+
+def _tells_apart(literal: str, repeating: list[str]) -> bool:
+    char = literal[-1]
+    return not any(re.fullmatch(text, char) for text in repeating)

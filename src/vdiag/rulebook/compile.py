@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from vdiag.rulebook.schema import Rule
+from vdiag.rulebook.schema import Pattern, Rule
 
 if TYPE_CHECKING:
     from vdiag.rulebook.phrases import Wording
@@ -22,7 +22,11 @@ MIN_SQUEEZED = 4  # bytes, of a text without its white space
 
 
 class CompiledPattern(msgspec.Struct, omit_defaults=True, gc=False):
-    """One wording of a rule, ready to run."""
+    """One wording of a rule, ready to run.
+
+    A wording whose only good fixed texts are alternatives becomes several patterns, alike but for the text that is
+    looked for.
+    """
 
     rule: int  # index into Rulebook.rules
     source: str  # for the `regex` module; white space in the wording is \s+; named groups are captures
@@ -30,6 +34,7 @@ class CompiledPattern(msgspec.Struct, omit_defaults=True, gc=False):
     literal: str  # fixed text as printed, for the byte prefilter; one physical line; "" if there is none
     squeezed: str  # fixed text without its white space, for text that was squeezed; "" if there is none
     types: dict[str, str] = {}  # capture name -> int | num | gib | word | name | text | auto
+    wording: int = 0  # index into the rule's phrases, and on into its patterns
     weight: int = 0  # fixed characters that are not white space
     since: str = ""  # first vLLM version that prints it
     until: str = ""  # last one
@@ -77,10 +82,24 @@ def compile_rule(rule: Rule, index: int) -> list[CompiledPattern]:
     from vdiag.rulebook.phrases import compile_phrase
     from vdiag.rulebook.regexes import compile_regex
 
-    compiled = [_pattern(rule, index, compile_phrase(phrase)) for phrase in rule.phrases]
-    for pattern in rule.patterns:
-        compiled.append(_pattern(rule, index, compile_regex(pattern.regex), pattern.since, pattern.until))
-    return compiled
+    wordings = [(compile_phrase(phrase), Pattern("")) for phrase in rule.phrases]
+    wordings += [(compile_regex(pattern.regex), pattern) for pattern in rule.patterns]
+    return [
+        CompiledPattern(
+            rule=index,
+            source=wording.source,
+            loose=wording.loose,
+            literal=literal,
+            squeezed=squeezed,
+            types=wording.types,
+            wording=place,
+            weight=wording.weight,
+            since=given.since,
+            until=given.until,
+        )
+        for place, (wording, given) in enumerate(wordings)
+        for literal, squeezed in _looked_for(wording, rule.literal)
+    ]
 
 
 def compile_rules(rules: list[Rule]) -> Rulebook:
@@ -89,29 +108,38 @@ def compile_rules(rules: list[Rule]) -> Rulebook:
     return Rulebook(list(rules), patterns)
 
 
-def _pattern(rule: Rule, index: int, wording: Wording, since: str = "", until: str = "") -> CompiledPattern:
-    literal = longest_literal(wording.runs)
-    squeezed = max(("".join(run.split()) for run in wording.runs), key=len, default="")
-    wanted = " ".join(rule.literal.split())
-    held = any(wanted in " ".join(run.split()) for run in wording.runs)
-    if wanted and (held or len(literal.encode()) < MIN_LITERAL):
-        literal = rule.literal.strip()
-    if wanted and len(squeezed.encode()) < MIN_SQUEEZED:
-        squeezed = "".join(wanted.split())
-    return CompiledPattern(
-        rule=index,
-        source=wording.source,
-        loose=wording.loose,
-        literal=literal,
-        squeezed=squeezed,
-        types=wording.types,
-        weight=wording.weight,
-        since=since,
-        until=until,
-    )
+def is_good(literal: str, squeezed: str) -> bool:
+    """Whether fixed texts are long enough to look for."""
+    return len(literal.encode()) >= MIN_LITERAL and len(squeezed.encode()) >= MIN_SQUEEZED
+
+
+def _looked_for(wording: Wording, given: str) -> list[tuple[str, str]]:
+    """(literal, squeezed) pairs to look for: one, or one for each of several alternatives.
+
+    The rule's own `literal` serves a wording that holds it, or that has nothing good itself.
+    """
+    own = (longest_literal(wording.runs), longest_squeezed(wording.runs))
+    wanted = " ".join(given.split())
+    written = (given.strip(), wanted.replace(" ", ""))
+    if is_good(*written) and any(wanted in " ".join(run.split()) for run in wording.runs):
+        return [(written[0], own[1])]
+    if is_good(*own):
+        return [own]
+    sets = [
+        [(longest_literal([text]), longest_squeezed([text])) for text in texts] for texts in wording.choices
+    ]
+    good = [pairs for pairs in sets if all(is_good(*pair) for pair in pairs)]
+    if good:
+        return list(dict.fromkeys(max(good, key=lambda pairs: min(len(pair[0]) for pair in pairs))))
+    return [written if is_good(*written) else own]
 
 
 def longest_literal(runs: list[str]) -> str:
     """The longest fixed text that stands on one line as printed, without white space of unknown shape."""
     pieces = (piece.strip() for run in runs for piece in re.split(r"[^\S ]+| {2,}", run))
     return max(pieces, key=len, default="")
+
+
+def longest_squeezed(runs: list[str]) -> str:
+    """The longest fixed text without its white space."""
+    return max(("".join(run.split()) for run in runs), key=len, default="")

@@ -55,7 +55,7 @@ def lint(paths: Iterable[str | Path], *, base: Rulebook | None = None) -> Linted
     findings = [_finding(problem) for problem in problems if not problem.whole_file]
     for own in placed:
         for check in CHECKS:
-            for said in check(own, book):
+            for said in dict.fromkeys(check(own, book)):
                 place = own.line_of(said.field)
                 findings.append(Finding(own.file, place, own.rule.id, said.field, said.message, said.level))
     findings.sort(key=lambda finding: (finding.file, finding.line))

@@ -29,7 +29,7 @@ class Wording(NamedTuple):
     """What a phrase or a regex compiles to.
 
     `runs` are the fixed texts that must occur, as printed; a newline in one stands for white space of unknown
-    shape. `weight` counts the fixed characters that are not white space.
+    shape. Each of `choices` is a set of runs of which one must occur. `weight` counts the fixed characters that are not white space.
     """
 
     source: str
@@ -37,6 +37,7 @@ class Wording(NamedTuple):
     runs: list[str]
     types: dict[str, str]
     weight: int
+    choices: list[list[str]]
 
 
 class Text(NamedTuple):
@@ -72,7 +73,8 @@ def compile_phrase(phrase: str) -> Wording:
     source = "".join(_strict(part, index == last) for index, part in enumerate(parts))
     loose = GAP.join(filter(None, (_loose(part, index == last) for index, part in enumerate(parts))))
     runs, weight = _fixed(parts)
-    return Wording(source, loose, runs, types, weight)
+    choices = [part.texts for part in parts if isinstance(part, Choice)]
+    return Wording(source, loose, runs, types, weight, choices)
 
 
 def parse_phrase(phrase: str) -> list[Part]:

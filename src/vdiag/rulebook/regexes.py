@@ -107,8 +107,8 @@ def compile_regex(source: str) -> Wording:
     read, types = _typed(read)
     strict = _joined(read)
     _accepted(strict, source)
-    runs, weight = fixed_runs("".join(token.text + token.quantifier for token in read))
-    return Wording(strict, _loosened(read), runs, types, weight)
+    fixed = fixed_texts("".join(token.text + token.quantifier for token in read))
+    return Wording(strict, _loosened(read), fixed.runs, types, fixed.weight, fixed.choices)
 
 
 def _accepted(strict: str, source: str) -> None:
@@ -204,25 +204,34 @@ def _loose_atom(token: Token, last: bool) -> str:
 # ---- fixed runs ------------------------------------------------------------------------------------------
 
 
-def fixed_runs(source: str) -> tuple[list[str], int]:
+class Fixed(NamedTuple):
+    """The fixed texts of a regex, as `Wording` has them."""
+
+    runs: list[str]
+    choices: list[list[str]]
+    weight: int
+
+
+def fixed_texts(source: str) -> Fixed:
     """The texts every match of a regex holds, and how many fixed characters a match has at least.
 
-    A newline in a run stands for white space of unknown shape. Empty for a regex that ignores case or that only
-    the `regex` module can parse: such a rule has to give its `literal`.
+    Without texts for a regex that ignores case or that only the `regex` module can parse: such a rule has to give
+    its `literal`.
     """
     try:
         parsed = sre_parse.parse(_NAMED.sub("(", source))
     except (re.error, OverflowError, RecursionError):
-        return [], sum(token.kind == "literal" for token in tokens(source))
-    runs = [""]
+        return Fixed([], [], sum(token.kind == "literal" for token in tokens(source)))
+    fixed = _fixed(parsed)
     if parsed.state.flags & re.IGNORECASE:
-        return [], _walk(parsed, runs)
-    weight = _walk(parsed, runs)
-    return [run for run in runs if run.strip()], weight
+        return Fixed([], [], fixed.weight)
+    return fixed._replace(runs=[run for run in fixed.runs if run.strip()])
 
 
-def _walk(items: Any, runs: list[str]) -> int:
-    """Append the fixed runs of a concatenation to `runs`; the weight of the concatenation."""
+def _fixed(items: Any) -> Fixed:
+    """The fixed texts of a concatenation."""
+    runs = [""]
+    choices: list[list[str]] = []
     weight = 0
     for operation, value in items:
         if operation is sre.LITERAL:
@@ -232,16 +241,22 @@ def _walk(items: Any, runs: list[str]) -> int:
         elif operation in (sre.AT, sre.ASSERT, sre.ASSERT_NOT):
             continue
         elif operation is sre.SUBPATTERN and not value[1] & re.IGNORECASE:
-            weight += _walk(value[3], runs)
+            inner = _fixed(value[3])
+            runs[-1] += inner.runs[0]
+            runs += inner.runs[1:]
+            choices += inner.choices
+            weight += inner.weight
         elif _is_space(operation, value):
             runs[-1] += "\n"
         else:
-            if operation is sre.BRANCH:
-                weight += min(_walk(branch, [""]) for branch in value[1])
-            elif operation in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0]:
-                weight += _walk(value[2], [""])
             runs.append("")
-    return weight
+            if operation is sre.BRANCH:
+                branches = [_fixed(branch) for branch in value[1]]
+                weight += min(branch.weight for branch in branches)
+                choices.append([max(branch.runs, key=ink, default="") for branch in branches])
+            elif operation in (sre.MAX_REPEAT, sre.MIN_REPEAT) and value[0]:
+                weight += _fixed(value[2]).weight
+    return Fixed(runs, choices, weight)
 
 
 def _is_space(operation: Any, value: Any) -> bool:
