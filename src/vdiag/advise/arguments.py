@@ -10,8 +10,8 @@ import re
 from functools import lru_cache
 from pathlib import Path
 
-# What took over from a flag that went, where the new name is no near spelling. Each checked in the sources
-# of the versions around the change.
+# What took over from a flag that went, where the new name is no near spelling: by the sources' own deprecation
+# notes where there are any, else by what the nearest listed versions before and after do.
 SUCCESSORS = {
     "--task": "use `--runner` (generate, pooling) and `--convert` instead",
     "--disable-log-requests": "requests are not logged unless `--enable-log-requests` is given: drop it",
@@ -24,7 +24,7 @@ SUCCESSORS = {
     "--override-pooler-config": "use `--pooler-config` instead",
     "--disable-mm-preprocessor-cache": "use `--mm-processor-cache-gb 0` instead",
     "--cuda-graph-sizes": "use `--cudagraph-capture-sizes` instead",
-    "--max-seq-len-to-capture": "use `--max-cudagraph-capture-size` or drop it",
+    "--max-seq-len-to-capture": "it was V0's limit for CUDA graphs by sequence length: drop it",
     "--worker-use-ray": "use `--distributed-executor-backend ray` instead",
     "--use-v2-block-manager": "it is how vLLM works now: drop it",
     "--num-scheduler-steps": "V1 schedules without it: drop it",
