@@ -1,12 +1,16 @@
 """Lint: each check finds its fault, and a good rule has none."""
 
 import copy
+from pathlib import Path
 
+import msgspec
 import pytest
 import yaml
 
+from vdiag.rulebook.captures import TYPES
 from vdiag.rulebook.checks import CHECKS
 from vdiag.rulebook.lint import lint, vocabulary
+from vdiag.rulebook.schema import FixRule, Rule
 
 GOOD = {
     "id": "good-rule",
@@ -144,6 +148,20 @@ def test_repetitions_that_something_tells_apart_are_fine(said, source):
 
 def test_a_literal_too_short_to_look_for_is_an_error(said):
     assert ("literal", "error") in said(literal="some")[0]
+
+
+def test_the_rule_in_the_documentation_is_a_good_one(tmp_path):
+    text = (Path(__file__).parent.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+    file = tmp_path / "documented.yaml"
+    file.write_text(text.split("```yaml\n")[1].split("```")[0], encoding="utf-8")
+    assert lint([file]).findings == []
+
+
+def test_the_documentation_names_every_field_and_type():
+    text = (Path(__file__).parent.parent / "docs" / "rules.md").read_text(encoding="utf-8")
+    fields = {field.encode_name for kind in (Rule, FixRule) for field in msgspec.structs.fields(kind)}
+    assert [field for field in sorted(fields) if f"`{field}`" not in text and f"`{field}:" not in text] == []
+    assert [kind for kind in TYPES if f":{kind}}}`" not in text and kind != "text"] == []
 
 
 def test_every_check_has_a_sentence():
