@@ -322,7 +322,7 @@ def _is_argument(name: str, book: Book) -> bool:
 
 
 def _any_character(text: str) -> bool:
-    return text in (".", r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\w\W]", r"[^\n]")
+    return text.replace("\n", r"\n") in (".", r"[\s\S]", r"[\S\s]", r"[\d\D]", r"[\w\W]", r"[^\n]")
 
 
 def _unbounded(quantifier: str) -> bool:
