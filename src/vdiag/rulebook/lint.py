@@ -7,7 +7,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import NamedTuple
 
-from vdiag.rulebook.checks import CHECKS, Book, Vocabulary
+from vdiag.rulebook.book import Book, Vocabulary
+from vdiag.rulebook.checks import CHECKS
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.load import Placed, Problem, assemble, read_rules
 
