@@ -1,3 +1,61 @@
 """vdiag: what broke in a failed vLLM server, where its log says so, and what to type now."""
 
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, BinaryIO, TextIO
+
+if TYPE_CHECKING:
+    from vdiag.model import Report
+
 __version__ = "0.1.0"
+__all__ = ["__version__", "diagnose"]
+
+Path = str | os.PathLike[str]
+
+
+def diagnose(
+    log: str | bytes | os.PathLike[str] | Sequence[Path] | BinaryIO | TextIO,
+    *,
+    rules: Sequence[Path] | None = None,
+    shipped_rules: bool = True,
+) -> Report:
+    """The typed report on a log.
+
+    `log` is the log's text (`str` or `bytes`), the path of a file (a `pathlib.Path`), a list of paths told
+    together as one story, or an open stream. `rules` are files or folders of further rules; without
+    `shipped_rules` only they count.
+
+    Raises FileNotFoundError, PermissionError or another OSError for a path that cannot be opened, ValueError for
+    one that is no readable file, and `vdiag.rulebook.load.RulebookError` for broken rules.
+    """
+    import io
+
+    from vdiag.intake.sources import Source, of_bytes, sources
+    from vdiag.pipeline import diagnose as run
+    from vdiag.rulebook.compile import Rulebook
+    from vdiag.rulebook.load import load
+    from vdiag.rulebook.shipped import shipped
+
+    rulebook = shipped() if shipped_rules else Rulebook()
+    if rules:
+        rulebook = load(rules, base=rulebook)
+    if isinstance(log, str):
+        log = log.encode("utf8", "surrogateescape")
+    if isinstance(log, (bytes, bytearray)):
+        return run([of_bytes(bytes(log))], rulebook=rulebook)
+    if isinstance(log, os.PathLike) or (isinstance(log, Sequence) and not hasattr(log, "read")):
+        paths = [os.fspath(log)] if isinstance(log, os.PathLike) else [os.fspath(path) for path in log]
+        for path in paths:
+            with open(path, "rb"):
+                pass
+        found, problems = sources(paths, io.BytesIO())
+        if problems:
+            raise ValueError("; ".join(problems))
+        return run(found, rulebook=rulebook)
+    name = str(getattr(log, "name", "<stream>"))
+    if isinstance(log, io.TextIOBase) and not hasattr(log, "buffer"):
+        return run([of_bytes(log.read().encode("utf8", "surrogateescape"), name)], rulebook=rulebook)
+    stream: BinaryIO = getattr(log, "buffer", log)
+    return run([Source(name, lambda: stream)], rulebook=rulebook)

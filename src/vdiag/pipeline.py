@@ -83,7 +83,9 @@ class Reading:
         self.matches += keeper.matches()
         self._total += blocks.bytes
         told.bytes = blocks.bytes
-        told.lines = first - 1 + blocks.tail.count(b"\n") + (not blocks.tail.endswith(b"\n") and bool(blocks.tail))
+        told.lines = (
+            first - 1 + blocks.tail.count(b"\n") + (not blocks.tail.endswith(b"\n") and bool(blocks.tail))
+        )
         if blocks.utf16:
             told.format = blocks.utf16
         if blocks.error:

@@ -60,7 +60,9 @@ def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, note
         report.notes += _starting_notes(blames[-1].episode, rulebook)
     for blame in blames:
         if any(e.headless for e in blame.episode.events) and report.verdict is not Verdict.DIAGNOSED:
-            report.notes.append("A traceback here begins in its middle: earlier lines may name a deeper cause.")
+            report.notes.append(
+                "A traceback here begins in its middle: earlier lines may name a deeper cause."
+            )
             break
     return report
 
@@ -122,7 +124,9 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
         recovered_at=finding.recovered_at,
         phase=phase,
         evidence=_evidence(node, blame, inputs),
-        explains=[Explained(n.rule.id if n.rule else None, n.line) for n in _later(node, blame)][:MOST_LISTED],
+        explains=[Explained(n.rule.id if n.rule else None, n.line) for n in _later(node, blame)][
+            :MOST_LISTED
+        ],
         fingerprint=fingerprint(event),
         frame=raising_frame(event),
     )
@@ -246,7 +250,11 @@ def _also_seen(blames: list[Blame], inputs: list[Input]) -> list[AlsoSeen]:
 def _starting_notes(episode: Episode, rulebook: Rulebook) -> list[str]:
     """Which phase the start stands in, and how long that takes by the rule that marks it."""
     phase = episode.phase_at(episode.last_line)
-    notes = [f"The log ends while the server is still starting (phase: {phase.value})." if phase else "The log ends while the server is still starting."]
+    notes = [
+        f"The log ends while the server is still starting (phase: {phase.value})."
+        if phase
+        else "The log ends while the server is still starting."
+    ]
     for match in reversed(episode.matches):
         rule = rulebook.rules[match.rule]
         if phase is not None and rule.marks == phase.value and rule.takes:

@@ -134,7 +134,9 @@ class Assembler:
                     return
             if not message:
                 return
-            if message.startswith(HEAD[:9]) or (env.level and lane.last and lane.last[1] is not env and lane.last[1].level):
+            if message.startswith(HEAD[:9]) or (
+                env.level and lane.last and lane.last[1] is not env and lane.last[1].level
+            ):
                 self._cut(lane)
         if first == "T" and message.startswith(DIRECT_CAUSE):
             self._close(lane)
@@ -145,7 +147,11 @@ class Assembler:
             lane.link = "context"
             return
         if not message.strip():
-            if lane.event is not None and lane.event.lines[-1] == record.line - 1 and len(lane.event.rows) < MOST_ROWS:
+            if (
+                lane.event is not None
+                and lane.event.lines[-1] == record.line - 1
+                and len(lane.event.rows) < MOST_ROWS
+            ):
                 self._append(lane.event, "", record.line)
             return
         if first not in (" ", "\t"):
@@ -248,7 +254,13 @@ class Assembler:
             self._latest, self._latest_line = open_event, line
             return
         latest = self._latest
-        if bare and latest is not None and latest is not open_event and env.kind is Kind.NATIVE and not env.lane:
+        if (
+            bare
+            and latest is not None
+            and latest is not open_event
+            and env.kind is Kind.NATIVE
+            and not env.lane
+        ):
             # An unprefixed line right behind a prefixed one: perhaps its wrapped rest.
             if line == self._latest_line + 1 and len(latest.rows) - latest.own < MOST_SPILL:
                 latest.rows.append(message)

@@ -11,14 +11,18 @@ DURING_HANDLING = "During handling of the above exception, another exception occ
 
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 # Behind frames any class-like name is an exception; alone, its name must say so.
-AFTER_FRAMES = re.compile(r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*|(?:[A-Za-z_]\w*\.)+[a-z]\w+)(?::(?P<rest> .*|)|)$", re.DOTALL)
+AFTER_FRAMES = re.compile(
+    r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*|(?:[A-Za-z_]\w*\.)+[a-z]\w+)(?::(?P<rest> .*|)|)$", re.DOTALL
+)
 ALONE = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*"
     r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Fault|Unavailable|NotFound|ExceptionGroup)|Exception))"
     r"(?::(?: (?P<rest>.*)|)|)$",
     re.DOTALL,
 )
-_CARETS = re.compile(r"\s+[~^]+[\s~^]*$|\s+\.\.\.<\d+ lines?>\.\.\.$|\s*\[Previous line repeated \d+ more times\]$")
+_CARETS = re.compile(
+    r"\s+[~^]+[\s~^]*$|\s+\.\.\.<\d+ lines?>\.\.\.$|\s*\[Previous line repeated \d+ more times\]$"
+)
 _CODE = re.compile(
     r"\s{4,}(?:raise |return |yield |await |assert |with |for |if |from |import |async |@|\)|\]|\}|self\.|super\(\)|[\w.]+ ?= |[\w.\[\]]+\()"
 )

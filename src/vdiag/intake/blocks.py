@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from typing import BinaryIO
 
 WHOLE = 8 * 1024 * 1024  # bytes up to which an input is read whole
 TAIL = 1024 * 1024  # bytes at the end of a longer one that are
@@ -25,54 +25,62 @@ class Blocks:
         self.utf16 = ""
 
     def _read(self, size: int) -> bytes:
-        parts: list[bytes] = []
+        """Up to `size` bytes, as many as one read gives; empty at the end or where reading fails."""
+        try:
+            data = self._stream.read(size) or b""
+        except (OSError, EOFError, ValueError) as error:
+            self.error = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return b""
+        except Exception as error:  # damaged compressed data raises what its library likes
+            self.error = f"{type(error).__name__}: {error}"
+            return b""
+        self.bytes += len(data)
+        return data
+
+    def _fill(self, size: int) -> list[bytes]:
+        """Pieces of at least `size` bytes in all; fewer only at the end."""
+        pieces: list[bytes] = []
         got = 0
-        buffer = bytearray(min(size, 1 << 20))
         while got < size:
-            try:
-                n = cast(int | None, self._stream.readinto(memoryview(buffer)[: size - got]))  # type: ignore[attr-defined]
-            except (OSError, EOFError, ValueError) as error:
-                self.error = str(error) or type(error).__name__
+            piece = self._read(size - got)
+            if not piece:
                 break
-            except Exception as error:  # damaged compressed data raises what its library likes
-                self.error = f"{type(error).__name__}: {error}"
-                break
-            if not n:
-                break
-            parts.append(bytes(memoryview(buffer)[:n]))
-            got += n
-        self.bytes += got
-        return b"".join(parts)
+            pieces.append(piece)
+            got += len(piece)
+        return pieces
 
     def bulk(self) -> Iterator[bytes]:
         """Blocks of whole lines that will not be in `tail`; none for an input of up to WHOLE bytes."""
-        head = self._read(WHOLE + 1)
+        head = b"".join(self._fill(WHOLE + 1))
         self.utf16 = _utf16(head)
         if len(head) <= WHOLE:
             self.tail = head
             return
-        held = head
+        cut = head.rfind(b"\n") + 1
+        ready, rest = head[:cut], head[cut:]  # whole lines held back; the beginning of a line
         while True:
-            more = self._read(BLOCK)
-            if not more:
+            pieces = self._fill(BLOCK)
+            if not pieces:
                 break
-            # Everything but the last TAIL bytes can go, up to a line end.
-            held += more
-            cut = held.rfind(b"\n", 0, len(held) - TAIL) + 1
-            if not cut and len(held) > LONGEST:
-                cut = len(held) - TAIL
+            last = pieces[-1]
+            cut = last.rfind(b"\n") + 1
+            if not cut and sum(map(len, pieces)) + len(rest) > LONGEST:
+                cut = len(last)  # a line without an end is passed on in pieces
                 self.torn += 1
-            if cut:
-                yield held[:cut]
-                held = held[cut:]
-        cut = held.rfind(b"\n", 0, max(len(held) - TAIL, 0)) + 1
-        if cut:
-            yield held[:cut]
-        elif len(held) > LONGEST:
+            if not cut:
+                rest += b"".join(pieces)
+                continue
+            if ready:
+                yield ready
+            ready, rest = b"".join((rest, *pieces[:-1], last[:cut])), last[cut:]
+        end = ready + rest
+        cut = end.rfind(b"\n", 0, max(len(end) - TAIL, 0)) + 1
+        if not cut and len(end) > LONGEST:
+            cut = len(end) - TAIL
             self.torn += 1
-            cut = len(held) - TAIL
-            yield held[:cut]
-        self.tail = held[cut:]
+        if cut:
+            yield end[:cut]
+        self.tail = end[cut:]
 
 
 def _utf16(head: bytes) -> str:

@@ -63,7 +63,11 @@ def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
     """The stream behind a compression that its first bytes tell. Raises SourceError where it can't be read here."""
     head = stream.read(6) or b""
     kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
-    whole = cast(BinaryIO, _Rejoined(head, stream))
+    if stream.seekable():
+        stream.seek(0)
+        whole = stream
+    else:
+        whole = cast(BinaryIO, _Rejoined(head, stream))
     if kind == "gzip":
         import gzip
 
@@ -101,7 +105,7 @@ class _Rejoined(io.RawIOBase):
             buffer[:n] = self._head[:n]
             self._head = self._head[n:]
             return n
-        return cast(io.RawIOBase, self._rest).readinto(buffer) or 0  # type: ignore[arg-type]
+        return cast(io.RawIOBase, self._rest).readinto(buffer) or 0
 
     def close(self) -> None:
         self._rest.close()

@@ -116,7 +116,9 @@ class Matcher:
             import regex
 
             pattern = self.rulebook.patterns[number]
-            compiled = self._compiled[number, loose] = regex.compile(pattern.loose if loose else pattern.source)
+            compiled = self._compiled[number, loose] = regex.compile(
+                pattern.loose if loose else pattern.source
+            )
         return compiled
 
     def _match(self, event: Event, text: str, hit: Any, pattern: CompiledPattern, loose: bool) -> Match:

@@ -35,7 +35,9 @@ class Node(msgspec.Struct):
     @property
     def outside(self) -> bool:
         """Told by the kernel or a unit manager, which speak of a death when it is over."""
-        return self.event.kind in (Kind.KERNEL, Kind.UNIT) or "comm" in (self.match.captures if self.match else {})
+        return self.event.kind in (Kind.KERNEL, Kind.UNIT) or "comm" in (
+            self.match.captures if self.match else {}
+        )
 
 
 class Blame(msgspec.Struct):
@@ -131,7 +133,6 @@ class _Judge:
     def _winners(self, event: Event, matches: list[Match]) -> list[Match]:
         if len(matches) < 2:
             return matches
-        ids = {self._rule(m).id for m in matches}
         left = [m for m in matches if not any(self._beats(o, m) for o in matches if o is not m)] or matches
         if event.kind in (Kind.EXCEPTION, Kind.LOG):
             return [max(left, key=lambda m: (self._specific(m), -m.span[0]))]
@@ -139,7 +140,6 @@ class _Judge:
         for match in sorted(left, key=lambda m: (-self._specific(m), m.span[0])):
             if not any(_overlap(match, w) for w in winners):
                 winners.append(match)
-        assert ids
         return sorted(winners, key=lambda m: m.span[0])
 
     def _specific(self, match: Match) -> int:
@@ -159,6 +159,8 @@ class _Judge:
             return False
         if any(r in self.episode.rules for r in rule.unless):
             return False
+        if rule.often and not self._often(match, rule.often):
+            return False
         if rule.frames:
             frames = self.frames.get(match.event.traceback) if match.event.traceback else None
             if frames:
@@ -168,6 +170,19 @@ class _Judge:
         if rule.phase:
             return self.episode.phase_at(match.line) in rule.phase
         return True
+
+    def _often(self, match: Match, share: float) -> bool:
+        """Whether a rule matches on a share of the lines that the same place in the code wrote."""
+        place = match.event.envelope.origin
+        said = len({e.lines[0] for e in self.episode.events if e.envelope.origin == place})
+        here = len(
+            {
+                m.line
+                for m in self.episode.matches
+                if m.rule == match.rule and m.event.envelope.origin == place
+            }
+        )
+        return here >= max(share * said, min(3, said))
 
     # ---- chains ----------------------------------------------------------------------------------------------
 
@@ -202,9 +217,7 @@ class _Judge:
             if not rest or rest[0].ignored:
                 continue
             event = rest[0]
-            unknown.append(
-                Node(event, event.line, weak=event.envelope.level in ("WARNING", "INFO", "DEBUG"))
-            )
+            unknown.append(Node(event, event.line, weak=event.envelope.level in ("WARNING", "INFO", "DEBUG")))
         return unknown
 
     # ---- survival ------------------------------------------------------------------------------------------

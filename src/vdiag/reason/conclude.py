@@ -74,7 +74,9 @@ def _findings(blame: Blame) -> list[Finding]:
             CAUSE if node.rule is not None else UNKNOWN,
             node,
             blame,
-            confidence.of_cause(node, blame) if i == 0 or node.rule is None else min(confidence.of_cause(node, blame), 0.6),
+            confidence.of_cause(node, blame)
+            if i == 0 or node.rule is None
+            else min(confidence.of_cause(node, blame), 0.6),
         )
         for i, node in enumerate(blame.roots)
     ]
@@ -83,7 +85,9 @@ def _findings(blame: Blame) -> list[Finding]:
     if blame.notices:
         # What a process's death says beats a generic trailer; the earliest of them notices it first.
         deaths = [n for n in blame.notices if n.rule is not None and n.rule.marks == "death"]
-        return [Finding(NOTICED, min(deaths or blame.notices, key=lambda n: n.line), blame, confidence.NOTICE)]
+        return [
+            Finding(NOTICED, min(deaths or blame.notices, key=lambda n: n.line), blame, confidence.NOTICE)
+        ]
     if blame.failed and blame.explained:
         first = blame.explained[0]
         return [Finding(NOTICED, first, blame, confidence.NOTICE)]
@@ -99,11 +103,21 @@ def _last_words(blame: Blame) -> Node | None:
     seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in blame.episode.matches}
     events = blame.episode.events
     for i, event in enumerate(events):
-        if event.kind is not Kind.LOG or event.envelope.level not in ("ERROR", "CRITICAL") or id(event) in seen:
+        if (
+            event.kind is not Kind.LOG
+            or event.envelope.level not in ("ERROR", "CRITICAL")
+            or id(event) in seen
+        ):
             continue
         lane = event.envelope.lane
-        later = [e for e in events[i + 1 :] if e.envelope.lane == lane and e.envelope.level in ("INFO", "DEBUG")]
-        if not later and not blame.episode.alive_after(event.lines[-1], lane, 1 << 60) and not blame.episode.ready:
+        later = [
+            e for e in events[i + 1 :] if e.envelope.lane == lane and e.envelope.level in ("INFO", "DEBUG")
+        ]
+        if (
+            not later
+            and not blame.episode.alive_after(event.lines[-1], lane, 1 << 60)
+            and not blame.episode.ready
+        ):
             return Node(event, event.line)
     return None
 
@@ -138,7 +152,12 @@ def _recovered(finding: Finding, blames: list[Blame]) -> int | None:
         return None
     for blame in blames:
         other = blame.episode
-        if other.source == episode.source and other.first_line > episode.first_line and other.ready and not blame.failed:
+        if (
+            other.source == episode.source
+            and other.first_line > episode.first_line
+            and other.ready
+            and not blame.failed
+        ):
             return other.first_line
     return None
 

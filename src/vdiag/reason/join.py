@@ -7,8 +7,30 @@ from typing import Any
 from vdiag.reason.story import Episode
 
 # What vLLM's processes call themselves; the kernel cuts a name to 15 characters.
-OWN_NAMES = ("vllm", "enginecor", "apiserver", "worker", "ray::", "ray_", "raylet", "dpcoordinator", "pt_main_thread")
-LIKELY_NAMES = ("python", "uvicorn", "pytest", "gunicorn", "torchrun", "pt_", "triton", "cuda-", "conda", "llm", "uv")
+OWN_NAMES = (
+    "vllm",
+    "enginecor",
+    "apiserver",
+    "worker",
+    "ray::",
+    "ray_",
+    "raylet",
+    "dpcoordinator",
+    "pt_main_thread",
+)
+LIKELY_NAMES = (
+    "python",
+    "uvicorn",
+    "pytest",
+    "gunicorn",
+    "torchrun",
+    "pt_",
+    "triton",
+    "cuda-",
+    "conda",
+    "llm",
+    "uv",
+)
 
 
 def kinship(captures: dict[str, Any], episodes: list[Episode]) -> float:

@@ -64,7 +64,9 @@ class Episode(msgspec.Struct):
         )
 
 
-def tell(events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook) -> list[Episode]:
+def tell(
+    events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook
+) -> list[Episode]:
     """The episodes of all inputs, in order. `served`: input → lines of requests answered well."""
     by_source: dict[int, list[Event]] = defaultdict(list)
     for event in events:
@@ -92,9 +94,11 @@ def _of_source(
         rule = rulebook.rules[match.rule]
         if rule.marks:
             marks.append(Mark(match.line, rule.marks, match.event.envelope.lane))
-    starts = _starts(marks, served, [m.line for m in matches if rulebook.rules[m.rule].role is not Role.CONTEXT])
+    starts = _starts(
+        marks, served, [m.line for m in matches if rulebook.rules[m.rule].role is not Role.CONTEXT]
+    )
     last = max([e.lines[-1] for e in events] + [m.line for m in marks] + served, default=1)
-    bounds = [1, *starts] if not starts or events and events[0].lines[0] < starts[0] else starts
+    bounds = [1, *starts] if not starts or (events and events[0].lines[0] < starts[0]) else starts
     episodes = []
     for i, first in enumerate(bounds):
         end = bounds[i + 1] - 1 if i + 1 < len(bounds) else last

@@ -99,7 +99,9 @@ _Match = Callable[[str, int], "re.Match[str] | None"]
 
 def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _Match]]]:
     by_char: dict[str, list[tuple[str, _Match]]] = {}
-    compiled = [(name, _LAYERS[name][0], re.compile(_LAYERS[name][1]).match) for name in _ORDER]
+    compiled: list[tuple[str, str, _Match]] = [
+        (name, _LAYERS[name][0], re.compile(_LAYERS[name][1]).match) for name in _ORDER
+    ]
     anything = [(name, match) for name, chars, match in compiled if not chars]
     letters = "".join(map(chr, range(65, 91))) + "".join(map(chr, range(97, 123)))
     for c in letters + "0123456789([":
@@ -115,7 +117,9 @@ def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _M
 
 
 _BY_CHAR, _ANYTHING = _dispatch()
-_RANK = re.compile(r"^(?P<role>[A-Za-z]+?)(?:_|-)?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$")
+_RANK = re.compile(
+    r"^(?P<role>[A-Za-z]+?)(?:_|-)?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$"
+)
 _TERMINAL = {"vllm", "uvicorn", "c10", "glog", "nginx"}  # nothing is peeled behind these
 
 
@@ -187,8 +191,8 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
     role = rank = ""
     who = found.get("who", "")
     if who:
-        m = _RANK.match(who)
-        role, rank = (m["role"], (m["rank"] or "").replace(" rank=", "")) if m else (who, "")
+        parts = _RANK.match(who)
+        role, rank = (parts["role"], (parts["rank"] or "").replace(" rank=", "")) if parts else (who, "")
     unit = found.get("unit", "")
     return Envelope(
         kind=kind,

@@ -101,6 +101,8 @@ def _aho(literals: Sequence[bytes]) -> Callable[[bytes], Hits]:
     automaton = ahocorasick_rs.BytesAhoCorasick(list(literals))
 
     def scan(data: bytes) -> Hits:
-        return [(end, number) for number, _start, end in automaton.find_matches_as_indexes(data, overlapping=True)]
+        return [
+            (end, number) for number, _start, end in automaton.find_matches_as_indexes(data, overlapping=True)
+        ]
 
     return scan

@@ -17,7 +17,9 @@ _GLUE = re.compile(
     r"(?<=\S)(?=\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorkerWrapper|ApiServer)\w*(?:[ -]\w+=?\d*)? pid=\d+)"
     r"|(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
 )
-_MAYBE_GLUE = re.compile(r"\S\(\w+(?:[ -]\w+=?\d*)? pid=\d|(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[")
+_MAYBE_GLUE = re.compile(
+    r"\S\(\w+(?:[ -]\w+=?\d*)? pid=\d|(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \["
+)
 _ACCESS = re.compile(
     r'\S+ - (?:\S+ \[[^\]]+\] )?"(?P<method>[A-Z]{3,7}) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})'
 )
@@ -98,7 +100,13 @@ class Scanner:
         """A JSON log line as the records it stands for; any other JSON is a record as it is (an HTTP body)."""
         value = _decode(line)
         key = next((k for k in _JSON_KEYS if isinstance(value.get(k), str)), "") if value else ""
-        if value is None or not key or "object" in value or "code" in value or isinstance(value.get("error"), dict):
+        if (
+            value is None
+            or not key
+            or "object" in value
+            or "code" in value
+            or isinstance(value.get("error"), dict)
+        ):
             envelope = outer or Envelope(kind=Kind.HTTP if value is not None else Kind.NATIVE)
             yield Record(self.source, number, line, envelope)
             return
@@ -107,7 +115,10 @@ class Scanner:
         if origin and value.get("lineno"):
             origin = f"{origin}:{value['lineno']}"
         time = value.get("asctime") or value.get("timestamp") or value.get("time") or value.get("ts") or ""
-        name, pid = str(value.get("processName") or value.get("process_name") or ""), value.get("process") or 0
+        name, pid = (
+            str(value.get("processName") or value.get("process_name") or ""),
+            value.get("process") or 0,
+        )
         text = str(value[key])
         for extra in ("exc_info", "exc_text", "exception", "stack_info", "stack", "traceback"):
             if isinstance(value.get(extra), str):

@@ -35,17 +35,17 @@ class Sieve:
         for pattern in rulebook.patterns:
             rule = rulebook.rules[pattern.rule]
             is_loud = rule.role is Role.TRAILER or (
-                rule.role is Role.CAUSE and rule.severity is Severity.FATAL and rule.alone and rule.level == "error"
+                rule.role is Role.CAUSE
+                and rule.severity is Severity.FATAL
+                and rule.alone
+                and rule.level == "error"
             )
             loud[pattern.literal] = loud.get(pattern.literal, False) or is_loud
         for text in GENERIC_QUIET:
             loud.setdefault(text, False)
         loud.pop("", None)
-        # A literal that holds another of the same loudness would only repeat its hits.
-        texts = sorted(loud, key=len)
-        literals = [t for i, t in enumerate(texts) if not any(loud[s] == loud[t] and s in t for s in texts[:i])]
-        self._loud = [loud[t] for t in literals]
-        self._set = LiteralSet([t.encode() for t in literals], engine)
+        self._loud = list(loud.values())
+        self._set = LiteralSet([text.encode() for text in loud], engine)
         self._first: dict[int, int] = {}
         self._end = 0
         self.next_line = 1  # the number of the line behind the last block
