@@ -1,0 +1,217 @@
+"""The README and docs/ are true: their commands run, their output is real, and nothing there is unknown to the program.
+
+Commands of the README's `sh` blocks run in a folder that holds the files they name; `#` comments that begin with a
+verdict are held against the answer.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+import shutil
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import msgspec
+import pytest
+
+from test_cli_diagnose import World
+from vdiag.cli.commands import main
+from vdiag.cli.status import ExitStatus
+from vdiag.model import Verdict
+from vdiag.rulebook.schema import FixRule, Rule, Upstream
+from vdiag.rulebook.shipped import shipped
+
+ROOT = Path(__file__).parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+DOCS = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+EVERYTHING = "\n".join([README, *DOCS.values()])
+
+CUT = "[…]"  # on a line of its own in a sample output: lines were left out
+SAMPLE = "samples/kv-cache-too-small.log"
+MADE_UP = {"acme-plugin-missing"}  # rules that the docs write themselves
+
+
+# ---- commands and options ---------------------------------------------------------------------------------
+
+
+def commands(command: click.Command, name: str = "vdiag") -> Iterator[tuple[str, click.Command]]:
+    """Every command with its full name, the outermost first."""
+    yield name, command
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for word in command.list_commands(context):
+            inner = command.get_command(context, word)
+            assert inner is not None
+            yield from commands(inner, f"{name} {word}")
+
+
+COMMANDS = dict(commands(main))
+OPTIONS = [
+    (name, option)
+    for name, command in COMMANDS.items()
+    for option in command.params
+    if isinstance(option, click.Option)
+]
+FALLS_THROUGH = "vdiag diagnose"  # what plain `vdiag` runs; nobody needs its name
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_every_command_is_documented(name: str) -> None:
+    assert COMMANDS[name].help, f"{name} has no help text"
+    assert name == FALLS_THROUGH or name in EVERYTHING
+
+
+@pytest.mark.parametrize(("name", "option"), OPTIONS, ids=lambda x: x if isinstance(x, str) else x.opts[0])
+def test_every_option_is_documented(name: str, option: click.Option) -> None:
+    assert option.help, f"{name} {option.opts[0]} has no help text"
+    assert re.search(rf"(?<![\w-]){option.opts[0]}(?![\w-])", EVERYTHING), f"{name}: {option.opts[0]}"
+
+
+# ---- what the docs name -------------------------------------------------------------------------------------
+
+
+def named_rules(text: str) -> set[str]:
+    """Rule ids that a text names: in `vdiag explain`, in YAML, in JSON, behind `--rule`, in a sample's output."""
+    found = set(re.findall(r"vdiag explain ([a-z0-9]+(?:-[a-z0-9]+)+)\b(?!\.)", text))
+    found |= set(re.findall(r"(?:- id|\brule|\"rule\"): \"?([a-z0-9]+(?:-[a-z0-9]+)+)", text))
+    found |= set(re.findall(r"--rule ([a-z0-9]+(?:-[a-z0-9]+)+)", text))
+    return found | set(re.findall(r"line \d+\s+\(([a-z0-9-]+)\)", text))
+
+
+def test_every_rule_that_the_docs_name_exists() -> None:
+    rulebook = shipped()
+    named = named_rules(EVERYTHING) - MADE_UP
+    assert named
+    assert {name for name in named if rulebook.by_id(name) is None} == set()
+
+
+def test_rule_fields_are_documented() -> None:
+    text = DOCS["rules.md"]
+    schema = {f.encode_name for kind in (Rule, FixRule, Upstream) for f in msgspec.structs.fields(kind)}
+    tables = re.findall(r"^\| field \| meaning \|\n\|[-| ]+\|\n((?:\|.*\n)+)", text, re.MULTILINE)
+    rows = [row.split(" | ")[0] for table in tables for row in table.splitlines()]
+    listed = {name for row in rows for name in re.findall(r"`(\w+)`", row)}
+    assert listed, "the tables of fields are gone"
+    assert listed - schema == set(), "documented, but no field"
+    untold = {name for name in schema - listed if not re.search(rf"`{name}:?`|(?<!\w){name}: ", text)}
+    assert untold == set(), "fields that docs/rules.md does not tell of"
+
+
+def test_links_lead_somewhere() -> None:
+    for base, text in ((ROOT, README), *((ROOT / "docs", text) for text in DOCS.values())):
+        for link in re.findall(r"\]\((?!https?:)([^)#]+)", text):
+            assert (base / link).exists(), link
+
+
+def test_every_sample_has_an_expected_answer() -> None:
+    for name in set(re.findall(r"samples/[\w.-]+\.log", EVERYTHING)):
+        assert (ROOT / name).exists(), name
+        assert (ROOT / name).with_suffix(".expected.yaml").exists(), name
+
+
+# ---- the README runs ----------------------------------------------------------------------------------------
+
+
+def blocks(language: str, text: str = README) -> list[str]:
+    """The fenced blocks of a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```$", text, re.MULTILINE | re.DOTALL)
+
+
+def vdiag_commands() -> Iterator[tuple[str, list[str], str]]:
+    """(the line, vdiag's arguments, the comment behind it) of each command in the `sh` blocks."""
+    for block in blocks("sh"):
+        for line in block.splitlines():
+            written, _, comment = line.partition("  #")
+            lexer = shlex.shlex(written, posix=True, punctuation_chars=True)
+            lexer.whitespace_split = True
+            words = list(lexer)
+            if "vdiag" not in words:
+                continue
+            rest = words[words.index("vdiag") + 1 :]
+            end = next((i for i, word in enumerate(rest) if set(word) <= set("|&;<>()")), len(rest))
+            yield line, rest[:end], comment.strip()
+
+
+RUNS = list(vdiag_commands())
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder with the files the README speaks of, as the current one; no rules of the user's own."""
+    import gzip
+
+    (tmp_path / "samples").symlink_to(ROOT / "samples")
+    shutil.copy(ROOT / SAMPLE, tmp_path / "vllm.log")
+    (tmp_path / "vllm.log.gz").write_bytes(gzip.compress((ROOT / SAMPLE).read_bytes()))
+    shutil.copy(ROOT / "samples/healthy-busy.log", tmp_path / "kernel.log")
+    (tmp_path / "my-rules.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.delenv("VDIAG_RULES", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "none"))
+    return tmp_path
+
+
+@pytest.mark.parametrize(
+    ("line", "arguments", "comment"), RUNS, ids=[line.split("  #")[0] for line, *_ in RUNS]
+)
+def test_a_command_of_the_readme_runs(
+    folder: Path, line: str, arguments: list[str], comment: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    world = World((ROOT / SAMPLE).read_bytes())
+    status = world.run(*arguments)
+    assert status != ExitStatus.USAGE, world.err.getvalue()
+    assert world.printed or capsys.readouterr().out
+    if arguments[:1] == ["rules"]:
+        assert status == ExitStatus.OK
+    verdict = comment.split(":")[0]
+    if verdict in {v.value for v in Verdict}:
+        asked = World()
+        asked.run("--format", "json", *arguments)
+        assert json.loads(asked.printed)["verdict"] == verdict
+    elif any(word.startswith("samples/") for word in arguments):
+        pytest.fail(f"says no verdict: {line}")
+
+
+def test_the_first_command_ends_as_the_readme_says(folder: Path) -> None:
+    assert World().run(SAMPLE) == ExitStatus.DIAGNOSED
+
+
+def test_the_sample_output_is_what_the_program_prints(folder: Path) -> None:
+    shown = re.findall(r"<!-- output: vdiag (.*?) -->\n```text\n(.*?)\n```", README, re.DOTALL)
+    assert shown
+    for arguments, text in shown:
+        world = World(COLUMNS="80")
+        world.run(*shlex.split(arguments))
+        printed = [row for row in world.printed.splitlines() if row]
+        at = 0
+        for part in text.split(CUT):
+            rows = [row for row in part.splitlines() if row]
+            places = [i for i in range(at, len(printed)) if printed[i : i + len(rows)] == rows]
+            assert places, f"vdiag {arguments} no longer prints\n\n{part}\n\nbut\n\n{world.printed}"
+            at = places[0] + len(rows)
+        assert printed[0] == text.splitlines()[0]
+        assert text.rstrip().endswith(CUT) or at == len(printed)
+
+
+def test_the_readme_as_a_library(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for block in blocks("python"):
+        exec(compile(block, "README.md", "exec"), {})
+    assert "kv-cache-too-small 47" in capsys.readouterr().out
+
+
+def test_exit_statuses_are_documented() -> None:
+    told = {int(number) for number in re.findall(r"^\| (\d) \| ", README, re.MULTILINE)}
+    assert told == {s.value for s in ExitStatus if s is not ExitStatus.INTERRUPTED}
+
+
+def test_the_two_commands_are_marked_for_ci() -> None:
+    """`.ci/run` takes its test command from here."""
+    marked = dict(re.findall(r"<!-- (install|test) command -->\n```sh\n(.+)\n```", README))
+    assert marked["install"].endswith(SAMPLE)
+    assert marked["test"].endswith("-m pytest")
+    run = (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+    assert "<!-- test command -->" in run
+    assert marked["test"] not in run
