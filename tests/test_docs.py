@@ -18,11 +18,17 @@ import msgspec
 import pytest
 
 from test_cli_diagnose import World
+from vdiag import pipeline
+from vdiag.assemble import assembler
 from vdiag.cli.commands import main
 from vdiag.cli.status import ExitStatus
-from vdiag.model import Verdict
+from vdiag.intake import blocks as reading
+from vdiag.match import matcher
+from vdiag.model import Phase, Role, Severity, Verdict
+from vdiag.reason import confidence
 from vdiag.rulebook.schema import FixRule, Rule, Upstream
 from vdiag.rulebook.shipped import shipped
+from vdiag.scan import records, sieve
 
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -98,6 +104,40 @@ def test_rule_fields_are_documented() -> None:
     assert listed - schema == set(), "documented, but no field"
     untold = {name for name in schema - listed if not re.search(rf"`{name}:?`|(?<!\w){name}: ", text)}
     assert untold == set(), "fields that docs/rules.md does not tell of"
+
+
+KIB, MIB = 1 << 10, 1 << 20
+
+
+@pytest.mark.parametrize(
+    ("told", "meant"),
+    [
+        (f"Up to {reading.WHOLE // MIB} MiB an input is read whole", reading.WHOLE),
+        ("Of a longer one the last MiB is", reading.TAIL == MIB),
+        (f"blocks of whole lines of about {reading.BLOCK // MIB} MiB", reading.BLOCK),
+        (f"at least the {sieve.NEAR // KIB} KiB behind it", sieve.NEAR),
+        (f"in steps of {sieve.MORE // KIB} KiB for at most {sieve.MOST_MORE // MIB} MiB", sieve.MORE),
+        (f"the first {sieve.KEEP} lines are read at once", sieve.KEEP),
+        (f"at most {pipeline.MOST:,} events are kept: the first {pipeline.MOST // 4:,}", pipeline.MOST),
+        (f"its first and last {records.LONGEST_LINE // KIB // 2} KiB", records.LONGEST_LINE),
+        (f"Up to {assembler.MOST_FRAMES} frames are kept", assembler.MOST_FRAMES),
+        (f"at most {assembler.MOST_ROWS}.", assembler.MOST_ROWS),
+        ("Up to twelve unprefixed rows", assembler.MOST_SPILL == 12),
+        ("half a second each", matcher.TIMEOUT == 0.5),
+        (f"at least {confidence.SPECIFIC} fixed characters", confidence.SPECIFIC),
+        (f"at most {confidence.BY_NAME:.2f}", confidence.BY_NAME),
+        (f"an unknown exception | {confidence.UNKNOWN:.2f}", confidence.UNKNOWN),
+        (f"a cut-off traceback | {confidence.NOTICE:.2f}; {confidence.NOTICE - 0.1:.2f}", confidence.NOTICE),
+    ],
+)
+def test_the_numbers_in_the_architecture_are_those_of_the_code(told: str, meant: object) -> None:
+    assert meant
+    assert told in " ".join(DOCS["architecture.md"].split())
+
+
+def test_every_word_of_the_contract_is_told() -> None:
+    words = [member.value for kind in (Verdict, Role, Phase, Severity) for member in kind]
+    assert [word for word in words if f"`{word}`" not in EVERYTHING] == []
 
 
 def test_links_lead_somewhere() -> None:
