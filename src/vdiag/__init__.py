@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, BinaryIO, TextIO
+from typing import TYPE_CHECKING, Any, BinaryIO, TextIO
 
 if TYPE_CHECKING:
     from vdiag.model import Report
@@ -40,13 +40,14 @@ def diagnose(
 
     rulebook = shipped() if shipped_rules else Rulebook()
     if rules:
-        rulebook = load(rules, base=rulebook)
-    if isinstance(log, str):
-        log = log.encode("utf8", "surrogateescape")
-    if isinstance(log, (bytes, bytearray)):
-        return run([of_bytes(bytes(log))], rulebook=rulebook)
-    if isinstance(log, os.PathLike) or (isinstance(log, Sequence) and not hasattr(log, "read")):
-        paths = [os.fspath(log)] if isinstance(log, os.PathLike) else [os.fspath(path) for path in log]
+        rulebook = load([os.fspath(path) for path in rules], base=rulebook)
+    given: Any = log
+    if isinstance(given, str):
+        given = given.encode("utf8", "surrogateescape")
+    if isinstance(given, (bytes, bytearray)):
+        return run([of_bytes(bytes(given))], rulebook=rulebook)
+    if not hasattr(given, "read"):
+        paths = [os.fspath(path) for path in ([given] if isinstance(given, os.PathLike) else given)]
         for path in paths:
             with open(path, "rb"):
                 pass
@@ -54,8 +55,7 @@ def diagnose(
         if problems:
             raise ValueError("; ".join(problems))
         return run(found, rulebook=rulebook)
-    name = str(getattr(log, "name", "<stream>"))
-    if isinstance(log, io.TextIOBase) and not hasattr(log, "buffer"):
-        return run([of_bytes(log.read().encode("utf8", "surrogateescape"), name)], rulebook=rulebook)
-    stream: BinaryIO = getattr(log, "buffer", log)
-    return run([Source(name, lambda: stream)], rulebook=rulebook)
+    name = str(getattr(given, "name", "<stream>"))
+    if isinstance(given, io.TextIOBase) and not hasattr(given, "buffer"):
+        return run([of_bytes(given.read().encode("utf8", "surrogateescape"), name)], rulebook=rulebook)
+    return run([Source(name, lambda: getattr(given, "buffer", given))], rulebook=rulebook)

@@ -7,7 +7,7 @@ import os
 import stat
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import Any, BinaryIO, cast
 
 import msgspec
 
@@ -68,25 +68,74 @@ def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
         whole = stream
     else:
         whole = cast(BinaryIO, _Rejoined(head, stream))
-    if kind == "gzip":
-        import gzip
+    if not kind:
+        return whole
+    return cast(BinaryIO, _Inflated(whole, _decompressor(kind, name)))
 
-        return cast(BinaryIO, gzip.GzipFile(fileobj=whole))
+
+def _decompressor(kind: str, name: str) -> Callable[[], Any]:
+    """Makes decompressors with the interface of `bz2.BZ2Decompressor`, one for each member of a stream."""
+    if kind == "gzip":
+        import zlib
+
+        return lambda: zlib.decompressobj(wbits=31)
     if kind == "xz":
         import lzma
 
-        return cast(BinaryIO, lzma.LZMAFile(whole))
+        return lzma.LZMADecompressor
     if kind == "bzip2":
         import bz2
 
-        return cast(BinaryIO, bz2.BZ2File(whole))
-    if kind == "zstd":
-        try:
-            from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-        except ImportError:
-            raise SourceError(f"is compressed with zstd: run `zstd -dc {name} | vdiag`") from None
-        return cast(BinaryIO, zstd.ZstdFile(whole))
-    return whole
+        return bz2.BZ2Decompressor
+    try:
+        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
+    except ImportError:
+        raise SourceError(f"is compressed with zstd: run `zstd -dc {name} | vdiag`") from None
+    return cast(Callable[[], Any], zstd.ZstdDecompressor)
+
+
+class _Inflated(io.RawIOBase):
+    """A decompressed stream that gives all it can before a damaged or cut place is reported."""
+
+    def __init__(self, stream: BinaryIO, make: Callable[[], Any]) -> None:
+        self._stream = stream
+        self._make = make
+        self._engine = make()
+        self._ready = b""
+        self._begun = False
+        self._ended = False
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes. Raises EOFError at the place where the stream was cut, after all before it."""
+        while not self._ready and not self._ended:
+            piece = self._stream.read(256 * 1024) or b""
+            if not piece:
+                self._ended = True
+                if self._begun:
+                    raise EOFError("the compressed file is cut off")
+                break
+            self._ready = self._inflate(piece)
+        size = len(self._ready) if size < 0 else size
+        out, self._ready = self._ready[:size], self._ready[size:]
+        return out
+
+    def _inflate(self, piece: bytes) -> bytes:
+        out = []
+        while piece:
+            self._begun = True
+            out.append(self._engine.decompress(piece))
+            if not self._engine.eof:
+                break
+            piece = self._engine.unused_data
+            self._engine, self._begun = self._make(), False
+        return b"".join(out)
+
+    def close(self) -> None:
+        self._stream.close()
+        super().close()
 
 
 class _Rejoined(io.RawIOBase):

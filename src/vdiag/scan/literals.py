@@ -40,7 +40,7 @@ class LiteralSet:
         """`engine`: `hyperscan`, `aho` or empty for the best that runs here."""
         self.literals = list(literals)
         self._engine = engine
-        self._scan: Callable[[bytes], Hits] | None = None
+        self._scan: Callable[[bytes | memoryview], Hits] | None = None
 
     def find(self, data: bytes) -> Hits:
         """Where the literals end in `data`; of overlapping ones all."""
@@ -50,7 +50,7 @@ class LiteralSet:
             return self._plain(data)
         return self.automaton()(data)
 
-    def automaton(self) -> Callable[[bytes], Hits]:
+    def automaton(self) -> Callable[[bytes | memoryview], Hits]:
         """The bulk search, built once."""
         if self._scan is None:
             engine = self._engine or ("hyperscan" if hyperscan_runs() else "aho")
@@ -67,7 +67,7 @@ class LiteralSet:
         return hits
 
 
-def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes], Hits]:
+def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits]:
     import hyperscan
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
@@ -78,7 +78,7 @@ def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes], Hits]:
         flags=[0] * len(literals),
     )
 
-    def scan(data: bytes) -> Hits:
+    def scan(data: bytes | memoryview) -> Hits:
         hits: Hits = []
         append = hits.append
 
@@ -95,14 +95,14 @@ def _escaped(literal: bytes) -> bytes:
     return b"".join(bytes([c]) if chr(c).isalnum() and c < 128 else b"\\x%02x" % c for c in literal)
 
 
-def _aho(literals: Sequence[bytes]) -> Callable[[bytes], Hits]:
+def _aho(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits]:
     import ahocorasick_rs
 
     automaton = ahocorasick_rs.BytesAhoCorasick(list(literals))
 
-    def scan(data: bytes) -> Hits:
+    def scan(data: bytes | memoryview) -> Hits:
         return [
-            (end, number) for number, _start, end in automaton.find_matches_as_indexes(data, overlapping=True)
+            (end, number) for number, _start, end in automaton.find_matches_as_indexes(bytes(data), overlapping=True)
         ]
 
     return scan

@@ -21,6 +21,7 @@ GENERIC_LOUD = (
 GENERIC_QUIET = ("ERROR ", "CRITICAL ")
 NEAR = 2048  # bytes behind a loud hit that are read with it
 KEEP = 256  # lines kept of a quiet literal, first and last
+PIECE = 256 * 1024  # bytes searched at a time
 MORE = 64 * 1024  # bytes read on at a time while a traceback is open
 MOST_MORE = 1024 * 1024
 
@@ -47,7 +48,9 @@ class Sieve:
         self._loud = list(loud.values())
         self._set = LiteralSet([text.encode() for text in loud], engine)
         self._first: dict[int, int] = {}
-        self._end = 0
+        self._search = self._set.automaton()
+        self._at, self._line = 0, 1  # an offset in the block, and the number of the line that begins there
+        self._end = 0  # how far `_on` read
         self.next_line = 1  # the number of the line behind the last block
         self._ring: dict[int, deque[Segment]] = {}
 
@@ -58,58 +61,75 @@ class Sieve:
 
     def segments(self, block: bytes, first_line: int, busy: Callable[[], bool]) -> Iterator[Segment]:
         """What to read of a block. `busy` tells, after a segment was read, whether a traceback is still open."""
-        at, line = 0, first_line  # how far lines are counted
+        view = memoryview(block)
+        self._at, self._line, self._end = 0, first_line, 0
         done = 0  # how far the block was read densely
-        if busy():
-            yield from self._on(block, 0, first_line, busy)
-            done = self._end
-        quiet_end, held = -1, None  # end of the last quiet line; its ring, if it was put there
-        for end, number in sorted(self._set.automaton()(block)):
-            if end <= done:
+        start = 0
+        while start < len(block):
+            stop = block.rfind(b"\n", start, start + PIECE) + 1 or _line_end(block, start + 1)
+            if done < stop:
+                if done <= start and busy():
+                    yield from self._on(block, start, busy)
+                    done = self._end
+                for segment, end in self._hits(block, view, max(start, done), stop, busy):
+                    yield segment
+                    done = max(done, end)
+                    if end and busy() and end < len(block):
+                        yield from self._on(block, end, busy)
+                        done = self._end
+            start = stop
+        self.next_line = self._line_at(block, len(block))
+
+    def _hits(
+        self, block: bytes, view: memoryview, start: int, stop: int, busy: Callable[[], bool]
+    ) -> Iterator[tuple[Segment, int]]:
+        """(segment, end of what is read densely by it or 0) for each hit of a piece."""
+        done, quiet_end = start, -1
+        held: deque[Segment] | None = None  # the ring the last quiet line was put into
+        for offset, number in sorted(self._search(view[start:stop])):
+            end = start + offset
+            if end <= max(done, self._end):
                 continue
+            begin = block.rfind(b"\n", 0, end - 1) + 1
             if not self._loud[number]:
                 if end <= quiet_end:
                     continue
-                start = block.rfind(b"\n", 0, end - 1) + 1
                 quiet_end = _line_end(block, end)
-                line += block.count(b"\n", at, start)
-                at = start
+                segment = self._line_at(block, begin), block[begin:quiet_end]
                 kept = self._first.get(number, 0)
                 if kept < KEEP:
                     self._first[number] = kept + 1
                     held = None
-                    yield line, block[start:quiet_end]
+                    yield segment, 0
                 else:
                     held = self._ring.setdefault(number, deque(maxlen=KEEP))
-                    held.append((line, block[start:quiet_end]))
+                    held.append(segment)
                 continue
-            start = max(block.rfind(b"\n", 0, end - 1) + 1, done)
-            if start < quiet_end:  # the same line as a quiet hit: read already, or taken back
+            begin = max(begin, done, self._end)
+            if begin < quiet_end:  # the same line as a quiet hit: read already, or taken back
                 if held is None:
-                    start = quiet_end
+                    begin = quiet_end
                 else:
                     held.pop()
                 quiet_end = -1
-            stop = _line_end(block, min(end + NEAR, len(block)))
-            line += block.count(b"\n", at, start)
-            at = start
-            yield line, block[start:stop]
-            done = stop
-            if busy() and stop < len(block):
-                line += block.count(b"\n", at, stop)
-                at = stop
-                yield from self._on(block, stop, line, busy)
-                done = self._end
-        self.next_line = line + block.count(b"\n", at)
+            done = _line_end(block, min(end + NEAR, len(block)))
+            if begin < done:
+                yield (self._line_at(block, begin), block[begin:done]), done
 
-    def _on(self, block: bytes, start: int, line: int, busy: Callable[[], bool]) -> Iterator[Segment]:
+    def _line_at(self, block: bytes, offset: int) -> int:
+        """The number of the line that begins at an offset; offsets mostly rise, and what was counted stays so."""
+        if offset < self._at:
+            return self._line - block.count(b"\n", offset, self._at)
+        self._line += block.count(b"\n", self._at, offset)
+        self._at = offset
+        return self._line
+
+    def _on(self, block: bytes, start: int, busy: Callable[[], bool]) -> Iterator[Segment]:
         """Reads on while a traceback is open, for a bounded while."""
         self._end = start
         while self._end < len(block) and self._end - start < MOST_MORE and busy():
             stop = _line_end(block, min(self._end + MORE, len(block)))
-            piece = block[self._end : stop]
-            yield line, piece
-            line += piece.count(b"\n")
+            yield self._line_at(block, self._end), block[self._end : stop]
             self._end = stop
 
     def rest(self) -> list[Segment]:
