@@ -115,6 +115,7 @@ KIB, MIB = 1 << 10, 1 << 20
         (f"Up to {reading.WHOLE // MIB} MiB an input is read whole", reading.WHOLE),
         ("Of a longer one the last MiB is", reading.TAIL == MIB),
         (f"blocks of whole lines of about {reading.BLOCK // MIB} MiB", reading.BLOCK),
+        (f"in pieces of {sieve.PIECE // KIB} KiB", sieve.PIECE),
         (f"at least the {sieve.NEAR // KIB} KiB behind it", sieve.NEAR),
         (f"in steps of {sieve.MORE // KIB} KiB for at most {sieve.MOST_MORE // MIB} MiB", sieve.MORE),
         (f"the first {sieve.KEEP} lines are read at once", sieve.KEEP),
