@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 
 from vdiag.advise.answer import answer
 from vdiag.assemble.assembler import Assembler
-from vdiag.intake.blocks import Blocks, decode
+from vdiag.intake.blocks import Blocks, decode, looks_binary
 from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Kind, Record, Report
@@ -63,19 +63,22 @@ class Reading:
         keeper = _Keeper(self._matcher, self._rulebook, self.served.setdefault(number, []))
         assembler, scanner, first = Assembler(), Scanner(number), 1
         sieve: Sieve | None = None
-        for block in blocks.bulk():
+        for block, size in blocks.bulk():
             sieve = sieve or Sieve(self._rulebook)
             keeper.whole = False
-            for line, piece in sieve.segments(block, first, lambda: assembler.busy):
+            for line, piece in sieve.segments(block, size, first, lambda: assembler.busy):
                 keeper.take(assembler.feed(self._records(scanner, piece, line, blocks.utf16)))
             first = sieve.next_line
             if progress is not None:
                 progress(self._total + blocks.bytes)
         for line, piece in sieve.rest() if sieve else ():
             keeper.take(assembler.feed(self._records(scanner, piece, line, blocks.utf16)))
-        if not blocks.utf16 and blocks.tail.strip(b"\n\r\t \x00"):
+        binary = not blocks.utf16 and looks_binary(blocks.tail[:8192])
+        if binary:
+            told.format = "binary"
+            told.gaps.append(Gap(what="this does not look like text: is it the log?"))
+        elif sieve is not None or blocks.utf16 or blocks.tail.strip(b"\n\r\t \x00"):
             self.spoke = True
-        self.spoke = self.spoke or sieve is not None or bool(blocks.utf16)
         keeper.take(assembler.feed(self._records(scanner, blocks.tail, first, blocks.utf16)))
         keeper.take(assembler.flush())
         keeper.done()

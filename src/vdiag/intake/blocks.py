@@ -8,8 +8,9 @@ from typing import BinaryIO
 
 WHOLE = 8 * 1024 * 1024  # bytes up to which an input is read whole
 TAIL = 1024 * 1024  # bytes at the end of a longer one that are
-BLOCK = 2 * 1024 * 1024
-LONGEST = 4 * BLOCK  # a longer line is passed on in pieces, marked by `torn`
+BLOCK = 2 * 1024 * 1024  # a longer line is passed on in pieces
+
+Block = tuple[bytes | bytearray, int]  # a buffer that is used again, and how many of its bytes count
 
 
 class Blocks:
@@ -20,66 +21,55 @@ class Blocks:
         _widen(stream)
         self.bytes = 0
         self.tail = b""
-        self.torn = 0  # pieces of over-long lines
         self.error = ""  # why reading ended early
         self.utf16 = ""
 
-    def _read(self, size: int) -> bytes:
-        """Up to `size` bytes, as many as one read gives; empty at the end or where reading fails."""
+    def _into(self, view: memoryview) -> int:
+        """Fills a buffer as far as the stream goes; how many bytes came."""
+        got = 0
         try:
-            data = self._stream.read(size) or b""
+            while got < len(view):
+                n = self._stream.readinto(view[got:])  # type: ignore[attr-defined]
+                if not n:
+                    break
+                got += n
         except (OSError, EOFError, ValueError) as error:
             self.error = getattr(error, "strerror", None) or str(error) or type(error).__name__
-            return b""
         except Exception as error:  # damaged compressed data raises what its library likes
             self.error = f"{type(error).__name__}: {error}"
-            return b""
-        self.bytes += len(data)
-        return data
+        self.bytes += got
+        return got
 
-    def _fill(self, size: int) -> list[bytes]:
-        """Pieces of at least `size` bytes in all; fewer only at the end."""
-        pieces: list[bytes] = []
-        got = 0
-        while got < size:
-            piece = self._read(size - got)
-            if not piece:
-                break
-            pieces.append(piece)
-            got += len(piece)
-        return pieces
+    def bulk(self) -> Iterator[Block]:
+        """Blocks of whole lines that will not be in `tail`; none for an input of up to WHOLE bytes.
 
-    def bulk(self) -> Iterator[bytes]:
-        """Blocks of whole lines that will not be in `tail`; none for an input of up to WHOLE bytes."""
-        head = b"".join(self._fill(WHOLE + 1))
-        self.utf16 = _utf16(head)
-        if len(head) <= WHOLE:
-            self.tail = head
+        A block is valid until the next one is asked for.
+        """
+        head = bytearray(WHOLE + 1)
+        size = self._into(memoryview(head))
+        self.utf16 = _utf16(bytes(head[:4096]))
+        if size <= WHOLE:
+            self.tail = bytes(memoryview(head)[:size])
             return
-        cut = head.rfind(b"\n") + 1
-        ready, rest = head[:cut], head[cut:]  # whole lines held back; the beginning of a line
-        while True:
-            pieces = self._fill(BLOCK)
-            if not pieces:
+        cut = head.rfind(b"\n") + 1 or size
+        held: Block = (head, cut)
+        rest = bytes(head[cut:])
+        spare, other = bytearray(2 * BLOCK), bytearray(2 * BLOCK)
+        while not self.error:
+            if len(rest) > BLOCK:  # only behind the first block, which is larger
+                held, rest = (bytes(memoryview(held[0])[: held[1]]) + rest, held[1] + len(rest)), b""
+            spare[: len(rest)] = rest
+            size = len(rest) + self._into(memoryview(spare)[len(rest) : len(rest) + BLOCK])
+            if size == len(rest):
                 break
-            last = pieces[-1]
-            cut = last.rfind(b"\n") + 1
-            if not cut and sum(map(len, pieces)) + len(rest) > LONGEST:
-                cut = len(last)  # a line without an end is passed on in pieces
-                self.torn += 1
-            if not cut:
-                rest += b"".join(pieces)
-                continue
-            if ready:
-                yield ready
-            ready, rest = b"".join((rest, *pieces[:-1], last[:cut])), last[cut:]
-        end = ready + rest
-        cut = end.rfind(b"\n", 0, max(len(end) - TAIL, 0)) + 1
-        if not cut and len(end) > LONGEST:
-            cut = len(end) - TAIL
-            self.torn += 1
+            yield held
+            cut = spare.rfind(b"\n", 0, size) + 1 or size
+            held, rest = (spare, cut), bytes(memoryview(spare)[cut:size])
+            spare, other = other, spare
+        end = bytes(memoryview(held[0])[: held[1]]) + rest
+        cut = end.rfind(b"\n", 0, max(len(end) - TAIL, 0)) + 1 or max(len(end) - 2 * BLOCK, 0)
         if cut:
-            yield end[:cut]
+            yield end, cut
         self.tail = end[cut:]
 
 
@@ -108,6 +98,15 @@ def decode(data: bytes, utf16: str = "") -> str:
     if "\x00" in text:
         text = text.replace("\x00", "")
     return text.removeprefix("\ufeff")
+
+
+def looks_binary(sample: bytes) -> bool:
+    """Whether bytes are no text: a tenth and more are control characters or invalid UTF-8."""
+    if len(sample) < 64:
+        return False
+    text = sample.decode("utf8", "replace")
+    odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\x1b\x00\x08") for c in text)
+    return odd > len(text) * 0.1
 
 
 def _widen(stream: BinaryIO) -> None:

@@ -101,15 +101,15 @@ class _Inflated(io.RawIOBase):
         self._stream = stream
         self._make = make
         self._engine = make()
-        self._ready = b""
+        self._ready = memoryview(b"")
         self._begun = False
         self._ended = False
 
     def readable(self) -> bool:
         return True
 
-    def read(self, size: int = -1) -> bytes:
-        """At most `size` bytes. Raises EOFError at the place where the stream was cut, after all before it."""
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        """Raises EOFError at the place where the stream was cut, after all before it."""
         while not self._ready and not self._ended:
             piece = self._stream.read(256 * 1024) or b""
             if not piece:
@@ -117,10 +117,11 @@ class _Inflated(io.RawIOBase):
                 if self._begun:
                     raise EOFError("the compressed file is cut off")
                 break
-            self._ready = self._inflate(piece)
-        size = len(self._ready) if size < 0 else size
-        out, self._ready = self._ready[:size], self._ready[size:]
-        return out
+            self._ready = memoryview(self._inflate(piece))
+        n = min(len(buffer), len(self._ready))
+        buffer[:n] = self._ready[:n]
+        self._ready = self._ready[n:]
+        return n
 
     def _inflate(self, piece: bytes) -> bytes:
         out = []

@@ -10,14 +10,17 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import islice
 from typing import Any
 
 import msgspec
 
 from vdiag.model import Event, Kind, Role
 from vdiag.rulebook.compile import CompiledPattern, Rulebook
+from vdiag.rulebook.schema import Rule
 from vdiag.scan.literals import LiteralSet
 
+MOST_HITS = 32  # of one pattern in one message
 TIMEOUT = 0.5  # seconds one pattern may take on one message
 
 _RANKS = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "": 3, "ERROR": 3, "CRITICAL": 4}
@@ -77,37 +80,38 @@ class Matcher:
         for literal in sorted(literals):
             for number in self._owners[literal]:
                 pattern = self.rulebook.patterns[number]
-                if not self._admits(event, pattern):
-                    continue
                 for match in self._run(event, text, number, pattern):
                     key = (match.rule, match.line)
                     if key not in found or found[key].weight < match.weight:
                         found[key] = match
         return list(found.values())
 
-    def _admits(self, event: Event, pattern: CompiledPattern) -> bool:
-        rule = self.rulebook.rules[pattern.rule]
-        rank = _RANKS.get(event.envelope.level, 3)
+    def _admits(self, event: Event, rule: Rule, row: int) -> bool:
+        """Whether a rule may speak of a row of an event; a later row of a log record may be a line of its own."""
+        own = row > 0 and event.kind is Kind.LOG
+        rank = 3 if own else _RANKS.get(event.envelope.level, 3)
         if rule.role is Role.CAUSE and rank < _LOWEST[rule.level]:
             return False
-        if rule.where == "any" or len(event.rows) > 1:
+        kind = Kind.NATIVE if own else event.kind
+        if rule.where == "any" or (row > 0 and kind is not Kind.KERNEL):
             return True
         if rule.where == "exception":
-            return event.kind is Kind.EXCEPTION or (event.kind is Kind.LOG and rank >= 3)
-        if rule.where in ("kernel", "unit", "native", "http") and event.kind is Kind.NATIVE:
+            return kind is Kind.EXCEPTION or (kind is Kind.LOG and rank >= 3)
+        if rule.where in ("kernel", "unit", "native", "http") and kind is Kind.NATIVE:
             return True
-        return event.kind.value == rule.where
+        return kind.value == rule.where
 
     def _run(self, event: Event, text: str, number: int, pattern: CompiledPattern) -> list[Match]:
+        rule = self.rulebook.rules[pattern.rule]
         for loose in (False, True):
             try:
-                hits = list(self._pattern(number, loose).finditer(text, timeout=TIMEOUT))
+                hits = list(islice(self._pattern(number, loose).finditer(text, timeout=TIMEOUT), MOST_HITS))
             except TimeoutError:
-                self.timeouts[self.rulebook.rules[pattern.rule].id] = event.lines[0]
+                self.timeouts[rule.id] = event.lines[0]
                 return []
-            matches = [self._match(event, text, hit, pattern, loose) for hit in hits[:32]]
-            if matches:
-                return [m for m in matches if m.row < max(event.own, 1)]
+            if hits:
+                matches = (self._match(event, text, hit, pattern, loose) for hit in hits)
+                return [m for m in matches if m.row < max(event.own, 1) and self._admits(event, rule, m.row)]
         return []
 
     def _pattern(self, number: int, loose: bool) -> Any:

@@ -82,16 +82,16 @@ class _Judge:
             for role, node in self._nodes(event):
                 if role is Role.CAUSE:
                     causes.append(node)
-                elif role is Role.TRAILER:
+                elif role is Role.TRAILER and node.kin:
                     result.notices.append(node)
                 elif role is Role.SYMPTOM:
                     symptoms.append(node)
         notices = sorted(node.line for node in result.notices)
-        causes += self._chains(causes, symptoms)
+        causes = self._chains(causes, symptoms)
         alive: list[Node] = []
         for node in causes:
             if not node.kin:
-                result.aside.append((node, "another program was killed, not the server"))
+                result.aside.append((node, "it speaks of another program, not of the server"))
             elif self._survived(node, notices):
                 result.aside.append((node, "the same server went on working after it"))
             else:
@@ -121,10 +121,8 @@ class _Judge:
                 group = [m for m in group if not any(_overlap(m, b) and b.weight >= m.weight for b in benign)]
             for winner in self._winners(event, group):
                 rule = self._rule(winner)
-                weak = not rule.alone or (
-                    event.kind is Kind.LOG and event.envelope.level in ("WARNING", "INFO", "DEBUG")
-                )
-                kin = kinship(winner.captures, self.episodes) if "comm" in winner.captures else 1.0
+                weak = not rule.alone or (winner.row == 0 and _mild(event))
+                kin = kinship(winner.captures, self.episodes)
                 nodes.append((role, Node(event, winner.line, rule, winner, weak, kin)))
         if benign and not nodes:
             nodes.append((Role.BENIGN, Node(event, benign[0].line, self._rule(benign[0]), benign[0])))
@@ -134,11 +132,11 @@ class _Judge:
         if len(matches) < 2:
             return matches
         left = [m for m in matches if not any(self._beats(o, m) for o in matches if o is not m)] or matches
-        if event.kind in (Kind.EXCEPTION, Kind.LOG):
+        if event.kind is Kind.EXCEPTION:
             return [max(left, key=lambda m: (self._specific(m), -m.span[0]))]
         winners: list[Match] = []
         for match in sorted(left, key=lambda m: (-self._specific(m), m.span[0])):
-            if not any(_overlap(match, w) for w in winners):
+            if not any(_overlap(match, w) or match.row == w.row for w in winners):
                 winners.append(match)
         return sorted(winners, key=lambda m: m.span[0])
 
@@ -187,7 +185,7 @@ class _Judge:
     # ---- chains ----------------------------------------------------------------------------------------------
 
     def _chains(self, causes: list[Node], symptoms: list[Node]) -> list[Node]:
-        """One root a traceback chain: `causes` loses what an inner exception explains; unknown roots are returned."""
+        """One root a traceback chain: the causes without those that another of their chain explains, and unknown roots."""
         known = {id(n.event): n for n in causes}
         spoken = {id(n.event) for n in symptoms} | {id(n.event) for n in self.result.notices}
         benign = {
@@ -201,6 +199,7 @@ class _Judge:
                 elif not event.ignored:
                     self.result.cut.append(event)
         unknown: list[Node] = []
+        beaten: set[int] = set()
         for chain in chains.values():
             recognised = [known[id(e)] for e in chain if id(e) in known]
             if recognised:
@@ -208,17 +207,16 @@ class _Judge:
                 for node in recognised[1:]:
                     if node.rule and root.rule and root.rule.id in node.rule.beats:
                         root = node
-                for node in recognised:
-                    if node is not root and node.rule is not root.rule:
-                        causes.remove(node)
-                        self.result.explained.append(node)
+                lost = [n for n in recognised if n is not root and n.rule is not root.rule]
+                beaten |= {id(n) for n in lost}
+                self.result.explained += lost
                 continue
             rest = [e for e in chain if id(e) not in spoken and id(e) not in benign]
             if not rest or rest[0].ignored:
                 continue
             event = rest[0]
-            unknown.append(Node(event, event.line, weak=event.envelope.level in ("WARNING", "INFO", "DEBUG")))
-        return unknown
+            unknown.append(Node(event, event.line, weak=_mild(event)))
+        return [n for n in causes if id(n) not in beaten] + unknown
 
     # ---- survival ------------------------------------------------------------------------------------------
 
@@ -234,25 +232,30 @@ class _Judge:
         until = next((line for line in notices if line > end), FAR)
         return self.episode.alive_after(end, node.event.envelope.lane, until)
 
+    def _broke(self, node: Node) -> bool:
+        """Whether a fault that a living server would bear was what this run failed with."""
+        if node.event.kind is not Kind.EXCEPTION:
+            return False
+        end = node.event.lines[-1]
+        until = next((n.line for n in sorted(self.result.notices, key=_order) if n.line > end), FAR)
+        return not self.episode.alive_after(end, node.event.envelope.lane, until)
+
     # ---- ranking -------------------------------------------------------------------------------------------
 
     def _rank(self, nodes: list[Node], symptoms: list[Node]) -> None:
         result = self.result
         beaten = {b for n in nodes if n.rule for b in n.rule.beats}
         standing = [n for n in nodes if n.rule is None or n.rule.id not in beaten]
-        for node in nodes:
-            if node not in standing:
-                result.explained.append(node)
+        result.explained += [n for n in nodes if n.rule is not None and n.rule.id in beaten]
         fatal = [n for n in standing if n.rule is None or n.rule.severity is Severity.FATAL]
         # A death without a traceback of its own makes what other processes then say its consequence.
         death = self.deaths[0] if self.deaths else FAR
-        after_death = [n for n in fatal if n.rule is None and n.line > death and not n.outside]
-        fatal = [n for n in fatal if n not in after_death]
-        result.explained += after_death
+        result.explained += [n for n in fatal if _orphaned(n, death)]
+        fatal = [n for n in fatal if not _orphaned(n, death)]
         strong = [n for n in fatal if not n.weak]
         weak = [n for n in fatal if n.weak]
         outside = [n for n in strong if n.outside and n.rule is not None]
-        inside = [n for n in strong if n not in outside]
+        inside = [n for n in strong if not n.outside or n.rule is None]
         inside.sort(key=_order)
         outside.sort(key=_order)
         if outside and (not inside or inside[0].rule is None or outside[0].line < inside[0].line):
@@ -280,10 +283,25 @@ class _Judge:
             result.aside += [(n, "the server had a worse fault") for n in living]
         elif not result.failed or not result.notices:
             result.roots = living
+        elif broke := [n for n in living if self._broke(n)]:
+            result.roots = broke
         else:
             result.aside += [(n, "the server had a worse fault") for n in living]
+        quotes = [s for s in symptoms if s.match is not None and "quote" in s.match.captures]
+        if not result.roots and result.failed and quotes:
+            # The original of a quote is not here, so the quote itself is the event.
+            first = quotes[0]
+            result.roots = [Node(first.event, first.line)]
         result.explained += symptoms
         result.explained.sort(key=_order)
+
+
+def _mild(event: Event) -> bool:
+    return event.envelope.level in ("WARNING", "INFO", "DEBUG")
+
+
+def _orphaned(node: Node, death: int) -> bool:
+    return node.rule is None and node.line > death and not node.outside
 
 
 def _order(node: Node) -> tuple[int, int]:

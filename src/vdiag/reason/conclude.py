@@ -50,7 +50,15 @@ def conclude(
     for finding in findings:
         finding.recovered_at = _recovered(finding, blames)
     findings.sort(key=_importance)
+    if blames and _starting(blames[-1].episode) and all(_is_client(f) for f in findings):
+        # Clients that call too early do not hide that the server is still starting.
+        blames[-1].aside += [(f.node, "the server is still starting") for f in findings]
+        findings = []
     return Conclusion(_verdict(findings, blames, spoke), findings, blames)
+
+
+def _is_client(finding: Finding) -> bool:
+    return finding.node.rule is not None and finding.node.rule.severity is Severity.CLIENT
 
 
 def _lend(blames: list[Blame]) -> None:
@@ -69,17 +77,12 @@ def _lend(blames: list[Blame]) -> None:
 
 
 def _findings(blame: Blame) -> list[Finding]:
-    findings = [
-        Finding(
-            CAUSE if node.rule is not None else UNKNOWN,
-            node,
-            blame,
-            confidence.of_cause(node, blame)
-            if i == 0 or node.rule is None
-            else min(confidence.of_cause(node, blame), 0.6),
-        )
-        for i, node in enumerate(blame.roots)
-    ]
+    findings: list[Finding] = []
+    for node in blame.roots:
+        sure = confidence.of_cause(node, blame)
+        if findings and node.rule is not None and node.rule.severity is Severity.FATAL:
+            sure = min(sure, confidence.RIVAL)
+        findings.append(Finding(CAUSE if node.rule is not None else UNKNOWN, node, blame, sure))
     if findings:
         return findings
     if blame.notices:

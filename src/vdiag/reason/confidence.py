@@ -12,6 +12,7 @@ from vdiag.reason.blame import Blame, Node
 SPECIFIC = 24  # fixed characters of a wording from which it is hardly met by chance
 UNKNOWN = 0.55  # the root exception by structure alone
 NOTICE = 0.3  # only a line that notices a failure
+RIVAL = 0.6  # a further cause beside the first of the same run
 BY_NAME = 0.7  # a killed process joined by a likely name only
 
 
@@ -32,11 +33,9 @@ def of_cause(node: Node, blame: Blame) -> float:
         score -= 0.02
     if rule.frames and not node.event.frames:
         score -= 0.05
-    rivals = [n for n in blame.roots if n is not node and n.rule is not None]
-    if rivals and not living:
+    if not living and any(n is not node and n.rule is not None for n in blame.roots):
         score -= 0.1
-    earlier = [n for n in blame.explained if n.rule is None and n.line < node.line]
-    if earlier:
+    if not living and any(n.rule is None and n.line < node.line for n in blame.explained):
         score -= 0.15
     if node.kin < 1:
         score = min(score, BY_NAME)

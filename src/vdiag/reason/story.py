@@ -10,8 +10,9 @@ from typing import Any
 import msgspec
 
 from vdiag.match.matcher import Match
-from vdiag.model import Event, Phase, Role
+from vdiag.model import Event, Phase, Role, Severity
 from vdiag.rulebook.compile import Rulebook
+from vdiag.rulebook.schema import Rule
 
 _PHASES = {p.value: p for p in Phase}
 _ALIVE = ("ready", Phase.SERVING.value)
@@ -117,19 +118,26 @@ def _of_source(
     return [e for e in episodes if e.events or e.marks or e.served]
 
 
-def _starts(marks: list[Mark], served: list[int], spoken: list[int]) -> list[int]:
-    """Lines where a new run begins: a start mark, unless the run before it has not got beyond its first words."""
+def _troubled(rule: Rule) -> bool:
+    """Whether a rule speaks of a server's trouble; a client's fault or a healthy server's noise ends no run."""
+    if rule.role is Role.CAUSE:
+        return rule.severity is Severity.FATAL
+    return rule.role in (Role.SYMPTOM, Role.TRAILER)
+
+
+def _starts(marks: list[Mark], served: list[int], troubles: list[int]) -> list[int]:
+    """Lines where a further run begins: a start mark behind a run that got somewhere, or failed."""
     starts: list[int] = []
-    stood = False  # whether the current run has got somewhere, or failed
+    stood = False  # whether the current run has got somewhere
     previous = 0
     for mark in marks:
         if mark.what == "start":
-            said = bisect_right(spoken, mark.line) > bisect_right(spoken, previous)
+            failed = bisect_right(troubles, mark.line) > bisect_right(troubles, previous)
             answered = bisect_right(served, mark.line) > bisect_right(served, previous)
-            if not starts or stood or said or answered:
+            if stood or failed or answered:
                 starts.append(mark.line)
                 stood = False
-                previous = mark.line
+            previous = mark.line
         elif mark.what != Phase.ARGUMENTS.value:
             stood = True
     return starts

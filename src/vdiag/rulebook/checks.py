@@ -61,8 +61,8 @@ def title_is_a_headline(placed: Placed, book: Book) -> Iterator[Said]:
 def roles_fit(placed: Placed, book: Book) -> Iterator[Said]:
     """Only context marks phases, only a mark takes time, and a fix needs something that is broken."""
     rule = placed.rule
-    if rule.marks and rule.role is not Role.CONTEXT:
-        yield Said("marks", "only rules with `role: context` mark a phase")
+    if rule.marks and rule.role is not (Role.TRAILER if rule.marks == "death" else Role.CONTEXT):
+        yield Said("marks", "only rules with `role: context` mark a phase, and only trailers a death")
     if rule.takes and not rule.marks:
         yield Said("takes", "says how long a phase takes, but the rule marks none")
     if rule.fixes and rule.role in (Role.CONTEXT, Role.BENIGN):

@@ -22,7 +22,7 @@ SUFFIXES = (".yaml", ".yml")
 MAX_BYTES = 8 << 20  # of one file; the shipped rulebook is far smaller
 WHERE = ("any", "exception", "log", "kernel", "unit", "native", "http")
 LEVELS = ("error", "warning", "info", "debug")
-MARKS = ("", "start", "ready", *(phase.value for phase in Phase))
+MARKS = ("", "start", "ready", "death", *(phase.value for phase in Phase))
 
 
 class Problem(msgspec.Struct, frozen=True):

@@ -11,7 +11,10 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-SMALL = 192 * 1024  # bytes up to which `bytes.find` per literal wins over building an automaton (measured)
+PLAIN = 32 * 1024 * 1024  # literals × bytes up to which `bytes.find` for each wins over building an automaton
+TEXT = (
+    16 * 1024 * 1024
+)  # bytes up to which the quickly built automaton wins over the quick one (both measured)
 
 Hits = list[tuple[int, int]]  # (end offset, index of the literal), in no particular order
 
@@ -46,8 +49,11 @@ class LiteralSet:
         """Where the literals end in `data`; of overlapping ones all."""
         if not self.literals:
             return []
-        if len(data) <= SMALL and self._scan is None and not self._engine:
-            return self._plain(data)
+        if self._scan is None and not self._engine:
+            if len(data) * len(self.literals) <= PLAIN:
+                return self._plain(data)
+            if len(data) <= TEXT:
+                self._engine = "aho"
         return self.automaton()(data)
 
     def automaton(self) -> Callable[[bytes | memoryview], Hits]:
@@ -85,7 +91,7 @@ def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits
         def on_match(number: int, _start: int, end: int, _flags: int, _context: Any) -> None:
             append((end, number))
 
-        database.scan(data, match_event_handler=on_match)
+        database.scan(data, match_event_handler=on_match)  # type: ignore[type-var]
         return hits
 
     return scan
@@ -98,11 +104,14 @@ def _escaped(literal: bytes) -> bytes:
 def _aho(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits]:
     import ahocorasick_rs
 
-    automaton = ahocorasick_rs.BytesAhoCorasick(list(literals))
+    automaton = ahocorasick_rs.BytesAhoCorasick(
+        list(literals), implementation=ahocorasick_rs.Implementation.ContiguousNFA
+    )
 
     def scan(data: bytes | memoryview) -> Hits:
         return [
-            (end, number) for number, _start, end in automaton.find_matches_as_indexes(bytes(data), overlapping=True)
+            (end, number)
+            for number, _start, end in automaton.find_matches_as_indexes(bytes(data), overlapping=True)
         ]
 
     return scan

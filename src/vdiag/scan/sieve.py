@@ -25,6 +25,7 @@ PIECE = 256 * 1024  # bytes searched at a time
 MORE = 64 * 1024  # bytes read on at a time while a traceback is open
 MOST_MORE = 1024 * 1024
 
+Buffer = bytes | bytearray
 Segment = tuple[int, bytes]  # number of its first line, whole lines
 
 
@@ -47,10 +48,13 @@ class Sieve:
         loud.pop("", None)
         self._loud = list(loud.values())
         self._set = LiteralSet([text.encode() for text in loud], engine)
+        self._idle = [0] * len(self._loud)  # loud hits since one was part of an open traceback
+        self._latest = 0  # the literal that was last read densely for
         self._first: dict[int, int] = {}
         self._search = self._set.automaton()
         self._at, self._line = 0, 1  # an offset in the block, and the number of the line that begins there
         self._end = 0  # how far `_on` read
+        self._size = 0
         self.next_line = 1  # the number of the line behind the last block
         self._ring: dict[int, deque[Segment]] = {}
 
@@ -59,14 +63,20 @@ class Sieve:
         """What is looked for, in bytes."""
         return self._set.literals
 
-    def segments(self, block: bytes, first_line: int, busy: Callable[[], bool]) -> Iterator[Segment]:
-        """What to read of a block. `busy` tells, after a segment was read, whether a traceback is still open."""
+    def segments(
+        self, block: Buffer, size: int, first_line: int, busy: Callable[[], bool]
+    ) -> Iterator[Segment]:
+        """What to read of the first `size` bytes of a block, whose first line has this number.
+
+        `busy` tells, after a segment was read, whether a traceback is still open.
+        """
         view = memoryview(block)
+        self._size = size
         self._at, self._line, self._end = 0, first_line, 0
         done = 0  # how far the block was read densely
         start = 0
-        while start < len(block):
-            stop = block.rfind(b"\n", start, start + PIECE) + 1 or _line_end(block, start + 1)
+        while start < size:
+            stop = block.rfind(b"\n", start, min(start + PIECE, size)) + 1 or self._line_end(block, start + 1)
             if done < stop:
                 if done <= start and busy():
                     yield from self._on(block, start, busy)
@@ -74,28 +84,28 @@ class Sieve:
                 for segment, end in self._hits(block, view, max(start, done), stop, busy):
                     yield segment
                     done = max(done, end)
-                    if end and busy() and end < len(block):
+                    if end and busy() and end < size:
+                        self._idle[self._latest] = 0
                         yield from self._on(block, end, busy)
                         done = self._end
             start = stop
-        self.next_line = self._line_at(block, len(block))
+        self.next_line = self._line_at(block, size)
 
     def _hits(
-        self, block: bytes, view: memoryview, start: int, stop: int, busy: Callable[[], bool]
+        self, block: Buffer, view: memoryview, start: int, stop: int, busy: Callable[[], bool]
     ) -> Iterator[tuple[Segment, int]]:
         """(segment, end of what is read densely by it or 0) for each hit of a piece."""
         done, quiet_end = start, -1
         held: deque[Segment] | None = None  # the ring the last quiet line was put into
         for offset, number in sorted(self._search(view[start:stop])):
             end = start + offset
-            if end <= max(done, self._end):
+            loud = self._loud[number]
+            if end <= max(done, self._end) or (not loud and end <= quiet_end):
                 continue
             begin = block.rfind(b"\n", 0, end - 1) + 1
-            if not self._loud[number]:
-                if end <= quiet_end:
-                    continue
-                quiet_end = _line_end(block, end)
-                segment = self._line_at(block, begin), block[begin:quiet_end]
+            if not loud:
+                quiet_end = self._line_end(block, end)
+                segment = self._line_at(block, begin), bytes(block[begin:quiet_end])
                 kept = self._first.get(number, 0)
                 if kept < KEEP:
                     self._first[number] = kept + 1
@@ -105,6 +115,9 @@ class Sieve:
                     held = self._ring.setdefault(number, deque(maxlen=KEEP))
                     held.append(segment)
                 continue
+            self._idle[number] += 1
+            if self._idle[number] > KEEP:  # it hit that often and no traceback came of it
+                self._loud[number] = False
             begin = max(begin, done, self._end)
             if begin < quiet_end:  # the same line as a quiet hit: read already, or taken back
                 if held is None:
@@ -112,11 +125,12 @@ class Sieve:
                 else:
                     held.pop()
                 quiet_end = -1
-            done = _line_end(block, min(end + NEAR, len(block)))
+            done = self._line_end(block, min(end + NEAR, self._size))
             if begin < done:
-                yield (self._line_at(block, begin), block[begin:done]), done
+                self._latest = number
+                yield (self._line_at(block, begin), bytes(block[begin:done])), done
 
-    def _line_at(self, block: bytes, offset: int) -> int:
+    def _line_at(self, block: Buffer, offset: int) -> int:
         """The number of the line that begins at an offset; offsets mostly rise, and what was counted stays so."""
         if offset < self._at:
             return self._line - block.count(b"\n", offset, self._at)
@@ -124,12 +138,12 @@ class Sieve:
         self._at = offset
         return self._line
 
-    def _on(self, block: bytes, start: int, busy: Callable[[], bool]) -> Iterator[Segment]:
+    def _on(self, block: Buffer, start: int, busy: Callable[[], bool]) -> Iterator[Segment]:
         """Reads on while a traceback is open, for a bounded while."""
         self._end = start
-        while self._end < len(block) and self._end - start < MOST_MORE and busy():
-            stop = _line_end(block, min(self._end + MORE, len(block)))
-            yield self._line_at(block, self._end), block[self._end : stop]
+        while self._end < self._size and self._end - start < MOST_MORE and busy():
+            stop = self._line_end(block, min(self._end + MORE, self._size))
+            yield self._line_at(block, self._end), bytes(block[self._end : stop])
             self._end = stop
 
     def rest(self) -> list[Segment]:
@@ -137,7 +151,6 @@ class Sieve:
         lines = {segment[0]: segment for ring in self._ring.values() for segment in ring}
         return [lines[number] for number in sorted(lines)]
 
-
-def _line_end(block: bytes, at: int) -> int:
-    end = block.find(b"\n", max(at - 1, 0))
-    return len(block) if end < 0 else end + 1
+    def _line_end(self, block: Buffer, at: int) -> int:
+        end = block.find(b"\n", max(at - 1, 0), self._size)
+        return self._size if end < 0 else end + 1

@@ -1,0 +1,33 @@
+"""Every sample gets the answer that stands beside it."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+import vdiag
+
+SAMPLES = Path(__file__).parent.parent / "samples"
+LOGS = sorted(SAMPLES.glob("*.log"))
+
+
+@pytest.mark.parametrize("log", LOGS, ids=lambda p: p.stem)
+def test_sample(log: Path) -> None:
+    expected = yaml.safe_load(log.with_suffix("").with_suffix(".expected.yaml").read_text(encoding="utf8"))
+    report = vdiag.diagnose(log)
+    assert report.verdict.value == expected["verdict"]
+    if expected["verdict"] in ("healthy", "starting", "empty"):
+        assert report.diagnoses == []
+        return
+    first = report.diagnoses[0]
+    assert (first.rule, first.line) == (expected["rule"], expected["line"])
+    if expected.get("fix"):
+        said = " ".join([first.fixes[0].do, *first.fixes[0].run, first.fixes[0].note])
+        assert expected["fix"] in said
+
+
+def test_there_are_samples_of_each_verdict() -> None:
+    verdicts = {yaml.safe_load(p.read_text(encoding="utf8"))["verdict"] for p in SAMPLES.glob("*.expected.yaml")}
+    assert verdicts >= {"diagnosed", "incomplete", "healthy", "starting"}
