@@ -12,7 +12,7 @@ DURING_HANDLING = "During handling of the above exception, another exception occ
 _NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 # Behind frames any class-like name is an exception; alone, its name must say so.
 AFTER_FRAMES = re.compile(
-    r"(?P<name>(?:[A-Za-z_]\w*\.)*[A-Z]\w*|(?:[A-Za-z_]\w*\.)+[a-z]\w+)(?::(?P<rest> .*|)|)$", re.DOTALL
+    r"(?P<name>(?:[A-Za-z_]\w*\.)*_{0,2}[A-Z]\w*|(?:[A-Za-z_]\w*\.)+[a-z]\w+)(?::(?P<rest> .*|)|)$", re.DOTALL
 )
 ALONE = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*"

@@ -50,9 +50,10 @@ def conclude(
     for finding in findings:
         finding.recovered_at = _recovered(finding, blames)
     findings.sort(key=_importance)
-    if blames and _starting(blames[-1].episode) and all(_is_client(f) for f in findings):
+    last = blames[-1] if blames else None
+    if last and not last.failed and _starting(last.episode) and all(_is_client(f) for f in findings):
         # Clients that call too early do not hide that the server is still starting.
-        blames[-1].aside += [(f.node, "the server is still starting") for f in findings]
+        last.aside += [(f.node, "the server is still starting") for f in findings]
         findings = []
     return Conclusion(_verdict(findings, blames, spoke), findings, blames)
 

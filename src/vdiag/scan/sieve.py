@@ -55,6 +55,7 @@ class Sieve:
         self._at, self._line = 0, 1  # an offset in the block, and the number of the line that begins there
         self._end = 0  # how far `_on` read
         self._size = 0
+        self._quiet_end = -1  # the end of the last line that a quiet literal gave
         self.next_line = 1  # the number of the line behind the last block
         self._ring: dict[int, deque[Segment]] = {}
 
@@ -72,11 +73,11 @@ class Sieve:
         """
         view = memoryview(block)
         self._size = size
-        self._at, self._line, self._end = 0, first_line, 0
+        self._at, self._line, self._end, self._quiet_end = 0, first_line, 0, -1
         done = 0  # how far the block was read densely
         start = 0
         while start < size:
-            stop = block.rfind(b"\n", start, min(start + PIECE, size)) + 1 or self._line_end(block, start + 1)
+            stop = block.rfind(b"\n", start, min(start + PIECE, size)) + 1 or min(start + PIECE, size)
             if done < stop:
                 if done <= start and busy():
                     yield from self._on(block, start, busy)
@@ -95,17 +96,17 @@ class Sieve:
         self, block: Buffer, view: memoryview, start: int, stop: int, busy: Callable[[], bool]
     ) -> Iterator[tuple[Segment, int]]:
         """(segment, end of what is read densely by it or 0) for each hit of a piece."""
-        done, quiet_end = start, -1
+        done = start
         held: deque[Segment] | None = None  # the ring the last quiet line was put into
         for offset, number in sorted(self._search(view[start:stop])):
             end = start + offset
             loud = self._loud[number]
-            if end <= max(done, self._end) or (not loud and end <= quiet_end):
+            if end <= max(done, self._end) or (not loud and end <= self._quiet_end):
                 continue
             begin = block.rfind(b"\n", 0, end - 1) + 1
             if not loud:
-                quiet_end = self._line_end(block, end)
-                segment = self._line_at(block, begin), bytes(block[begin:quiet_end])
+                self._quiet_end = self._line_end(block, end)
+                segment = self._line_at(block, begin), bytes(block[begin : self._quiet_end])
                 kept = self._first.get(number, 0)
                 if kept < KEEP:
                     self._first[number] = kept + 1
@@ -119,12 +120,12 @@ class Sieve:
             if self._idle[number] > KEEP:  # it hit that often and no traceback came of it
                 self._loud[number] = False
             begin = max(begin, done, self._end)
-            if begin < quiet_end:  # the same line as a quiet hit: read already, or taken back
+            if begin < self._quiet_end:  # the same line as a quiet hit: read already, or taken back
                 if held is None:
-                    begin = quiet_end
+                    begin = self._quiet_end
                 else:
                     held.pop()
-                quiet_end = -1
+                self._quiet_end = -1
             done = self._line_end(block, min(end + NEAR, self._size))
             if begin < done:
                 self._latest = number
