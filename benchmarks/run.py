@@ -17,7 +17,6 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterator
 from pathlib import Path
 
 HERE = Path(__file__).resolve().parent
@@ -31,7 +30,11 @@ def healthy(mb: int) -> Path:
     if path.exists():
         return path
     rng = random.Random(7)
-    start = (ROOT / "samples" / "healthy-busy.log").read_text(encoding="utf8") if (ROOT / "samples" / "healthy-busy.log").exists() else ""
+    start = (
+        (ROOT / "samples" / "healthy-busy.log").read_text(encoding="utf8")
+        if (ROOT / "samples" / "healthy-busy.log").exists()
+        else ""
+    )
     second = 0
     written = 0
     with path.open("w", encoding="utf8") as out:
@@ -44,11 +47,17 @@ def healthy(mb: int) -> Path:
                 client = f"10.42.{rng.randint(0, 255)}.{rng.randint(1, 254)}:{rng.randint(20000, 60999)}"
                 kind = rng.random()
                 if kind < 0.003:
-                    rows.append(f'{stamp}(APIServer pid=5312) INFO:     {client} - "POST /v1/chat/completions HTTP/1.1" 404 Not Found')
+                    rows.append(
+                        f'{stamp}(APIServer pid=5312) INFO:     {client} - "POST /v1/chat/completions HTTP/1.1" 404 Not Found'
+                    )
                 elif kind < 0.2:
-                    rows.append(f'{stamp}(APIServer pid=5312) INFO:     {client} - "GET /health HTTP/1.1" 200 OK')
+                    rows.append(
+                        f'{stamp}(APIServer pid=5312) INFO:     {client} - "GET /health HTTP/1.1" 200 OK'
+                    )
                 else:
-                    rows.append(f'{stamp}(APIServer pid=5312) INFO:     {client} - "POST /v1/chat/completions HTTP/1.1" 200 OK')
+                    rows.append(
+                        f'{stamp}(APIServer pid=5312) INFO:     {client} - "POST /v1/chat/completions HTTP/1.1" 200 OK'
+                    )
                 if kind < 0.0005:
                     rows.append(
                         f"{stamp}(APIServer pid=5312) ERROR 08-28 10:12:45 [serving_chat.py:201] Error with model error=ErrorInfo("
@@ -80,9 +89,15 @@ def dense(mb: int) -> Path:
             head = f"(EngineCore_DP{number % 8} pid={5400 + number % 8}) ERROR 08-28 {number // 3600 % 24:02d}:{number // 60 % 60:02d}:{number % 60:02d} [core.py:708] "
             rows = [head + "Traceback (most recent call last):"]
             for _ in range(rng.randint(6, 14)):
-                rows.append(f'{head}  File "/opt/vllm/lib/python3.12/site-packages/vllm/m{rng.randint(0, 999999)}.py", line {rng.randint(1, 4000)}, in step_{rng.randint(0, 99999)}')
-                rows.append(f"{head}    result_{rng.randint(0, 999999)} = self.run_{rng.randint(0, 999999)}(batch, scheduler_output)")
-            rows.append(f"{head}RuntimeError: request {rng.randint(0, 1 << 40)} could not be served on block {rng.randint(0, 1 << 30)}")
+                rows.append(
+                    f'{head}  File "/opt/vllm/lib/python3.12/site-packages/vllm/m{rng.randint(0, 999999)}.py", line {rng.randint(1, 4000)}, in step_{rng.randint(0, 99999)}'
+                )
+                rows.append(
+                    f"{head}    result_{rng.randint(0, 999999)} = self.run_{rng.randint(0, 999999)}(batch, scheduler_output)"
+                )
+            rows.append(
+                f"{head}RuntimeError: request {rng.randint(0, 1 << 40)} could not be served on block {rng.randint(0, 1 << 30)}"
+            )
             block = "\n".join(rows) + "\n"
             written += len(block)
             out.write(block)
@@ -94,39 +109,48 @@ def small() -> Path:
     return ROOT / "samples" / "kv-cache-too-small.log"
 
 
-def run(command: list[str], stdin: Callable[[], Iterator[bytes]] | None = None, want: tuple[int, ...] = (0, 1, 3)) -> tuple[float, float, bytes]:
-    """(seconds, MiB of peak memory, standard output) of one process on one core."""
+def run(command: list[str], feed: list[str] | None = None) -> tuple[float, float, bytes]:
+    """(seconds, MiB of peak memory, standard output) of one process on one core; `feed` writes its standard input."""
     if shutil.which("taskset"):
         command = ["taskset", "-c", "0", *command]
     with tempfile.TemporaryFile() as out:
         began = time.perf_counter()
-        process = subprocess.Popen(command, stdin=subprocess.PIPE if stdin else subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE)
-        if stdin is not None and process.stdin is not None:
-            for piece in stdin():
-                process.stdin.write(piece)
-            process.stdin.close()
+        source = subprocess.Popen(feed, stdout=subprocess.PIPE) if feed else None
+        process = subprocess.Popen(
+            command, stdin=source.stdout if source else subprocess.DEVNULL, stdout=out, stderr=subprocess.PIPE
+        )
+        if source and source.stdout:
+            source.stdout.close()
         _, status, usage = os.wait4(process.pid, 0)
         seconds = time.perf_counter() - began
+        if source:
+            source.wait()
         code = os.waitstatus_to_exitcode(status)
-        if code not in want:
-            sys.exit(f"{command}: exit {code}: {process.stderr.read().decode()[-400:] if process.stderr else ''}")
+        if code not in (0, 1, 3):
+            sys.exit(
+                f"{command}: exit {code}: {process.stderr.read().decode()[-400:] if process.stderr else ''}"
+            )
         out.seek(0)
         return seconds, usage.ru_maxrss / 1024, out.read(4000)
 
 
-def best(runs: int, *arguments: object, **named: object) -> tuple[float, float, bytes]:
+def best(runs: int, command: list[str]) -> tuple[float, float, bytes]:
     """The quickest of several runs, with the highest peak memory."""
-    results = [run(*arguments, **named) for _ in range(runs)]  # type: ignore[arg-type]
+    results = [run(command) for _ in range(runs)]
     quickest = min(results)
     return quickest[0], max(r[1] for r in results), quickest[2]
 
 
 def main() -> None:
     """Runs all and prints the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("--mb", type=int, default=1024, help="size of the healthy journal in MiB")
     parser.add_argument("--dense-mb", type=int, default=64)
-    parser.add_argument("--pipe-mb", type=int, default=4096, help="size of the stream for peak memory; 0 leaves it out")
+    parser.add_argument(
+        "--pipe-mb", type=int, default=4096, help="size of the stream for peak memory; 0 leaves it out"
+    )
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--vdiag", default=str(ROOT / ".venv" / "bin" / "vdiag"))
     options = parser.parse_args()
@@ -146,7 +170,7 @@ def main() -> None:
         rows.append((what, rate, f"{memory:.0f} MiB", f"{seconds / against:.2f}" if against else ""))
 
     size = journal.stat().st_size
-    journal.read_bytes()[:1]  # into the page cache
+    run(["cat", str(journal)])  # into the page cache
     if shutil.which("rg"):
         rg, memory, _ = best(options.runs, ["rg", "-j1", "-c", "-F", "-f", str(literals), str(journal)])
         row("healthy journal: rg -c -F -f", size, rg, memory, rg)
@@ -160,21 +184,23 @@ def main() -> None:
     row("healthy journal: grep -c -F -f", size, seconds, memory, rg)
     seconds, memory, _ = best(options.runs, [options.vdiag, "--format", "json", str(errors)])
     row("error-dense log: vdiag", errors.stat().st_size, seconds, memory)
-    base, memory, _ = best(options.runs * 3, [python, "-c", "import click, rich.console, rich.table, regex, yaml"])
+    base, memory, _ = best(
+        options.runs * 3, [python, "-c", "import click, rich.console, rich.table, regex, yaml"]
+    )
     row("start-up: the imports alone", 0, base, memory, base)
     for form in ("json", "terminal"):
         seconds, memory, _ = best(options.runs * 3, [options.vdiag, "--format", form, str(sample)])
-        row(f"start-up: a {len(sample.read_bytes().splitlines())}-line log, --format {form}", 0, seconds, memory, base)
+        row(
+            f"start-up: a {len(sample.read_bytes().splitlines())}-line log, --format {form}",
+            0,
+            seconds,
+            memory,
+            base,
+        )
     if options.pipe_mb:
-        piece = journal.read_bytes()[: 64 << 20]
-        piece = piece[: piece.rfind(b"\n") + 1]
-
-        def stream() -> Iterator[bytes]:
-            for _ in range((options.pipe_mb << 20) // len(piece)):
-                yield piece
-
-        seconds, memory, _ = run([options.vdiag, "--format", "json"], stream)
-        row(f"{options.pipe_mb} MiB through a pipe", options.pipe_mb << 20, seconds, memory)
+        times = max(options.pipe_mb // options.mb, 1)
+        seconds, memory, _ = run([options.vdiag, "--format", "json"], ["cat", *[str(journal)] * times])
+        row(f"{times * size >> 20} MiB through a pipe", times * size, seconds, memory)
     widths = [max(len(r[i]) for r in rows) for i in range(4)]
     print(f"{len(literals.read_bytes().splitlines())} literals; ratios are to rg, or to the imports")
     for r in rows:
