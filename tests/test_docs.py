@@ -18,12 +18,11 @@ import msgspec
 import pytest
 
 from test_cli_diagnose import World
-from vdiag import pipeline
 from vdiag.assemble import assembler
 from vdiag.cli.commands import main
 from vdiag.cli.status import ExitStatus
 from vdiag.intake import blocks as reading
-from vdiag.match import matcher
+from vdiag.match import keeper, matcher
 from vdiag.model import Phase, Role, Severity, Verdict
 from vdiag.reason import confidence
 from vdiag.rulebook.schema import FixRule, Rule, Upstream
@@ -119,7 +118,8 @@ KIB, MIB = 1 << 10, 1 << 20
         (f"at least the {sieve.NEAR // KIB} KiB behind it", sieve.NEAR),
         (f"in steps of {sieve.MORE // KIB} KiB for at most {sieve.MOST_MORE // MIB} MiB", sieve.MORE),
         (f"the first {sieve.KEEP} lines are read at once", sieve.KEEP),
-        (f"at most {pipeline.MOST:,} events are kept: the first {pipeline.MOST // 4:,}", pipeline.MOST),
+        (f"the first {keeper.FIRST:,} and the last {keeper.LAST:,}", keeper.FIRST),
+        (f"up to {keeper.ORDINARY:,} others are kept", keeper.ORDINARY),
         (f"its first and last {records.LONGEST_LINE // KIB // 2} KiB", records.LONGEST_LINE),
         (f"Up to {assembler.MOST_FRAMES} frames are kept", assembler.MOST_FRAMES),
         (f"at most {assembler.MOST_ROWS}.", assembler.MOST_ROWS),

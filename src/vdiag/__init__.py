@@ -12,13 +12,13 @@ if TYPE_CHECKING:
 __version__ = "0.1.0"
 __all__ = ["__version__", "diagnose"]
 
-Path = str | os.PathLike[str]
+StrPath = str | os.PathLike[str]
 
 
 def diagnose(
-    log: str | bytes | os.PathLike[str] | Sequence[Path] | BinaryIO | TextIO,
+    log: str | bytes | os.PathLike[str] | Sequence[StrPath] | BinaryIO | TextIO,
     *,
-    rules: Sequence[Path] | None = None,
+    rules: Sequence[StrPath] | None = None,
     shipped_rules: bool = True,
 ) -> Report:
     """The typed report on a log.

@@ -125,8 +125,6 @@ class Event(msgspec.Struct):
     ignored: bool = False  # Python itself says it ignored the exception
     root_row: int = 0  # the row that states the cause (pydantic says it on its second)
     own: int = 0  # how many rows are its own; later ones are lines that may be its wrapped rest
-    times: int = 1  # how often the same event was folded into this one
-    last_line: int = 0  # where the last of them stood
 
     @property
     def line(self) -> int:

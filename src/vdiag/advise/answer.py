@@ -31,6 +31,7 @@ from vdiag.reason.unknown import fingerprint, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
 
 SCHEMA = "vdiag.report/1"
+CUT = "reading ended early"  # how a gap says that an input could not be read to its end
 MOST_TEXT = 2000  # characters quoted of one line
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
@@ -56,6 +57,8 @@ def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, note
         also_seen=_also_seen(blames, inputs),
         notes=list(notes),
     )
+    if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
+        report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
         report.notes += _starting_notes(blames[-1].episode, rulebook)
     for blame in blames:
@@ -159,7 +162,7 @@ def _later(node: Node, blame: Blame) -> list[Node]:
 
 
 def _evidence(node: Node, blame: Blame, inputs: list[Input]) -> list[Evidence]:
-    """The root line, the raising frame's line is in `frame`; then one consequence from another lane."""
+    """The root line, then up to two lines of other processes that notice the failure."""
     rows = [_quote(node, inputs)]
     later = [n for n in _later(node, blame) if n.event.envelope.lane != node.event.envelope.lane]
     notices = [n for n in later if n.rule is not None and n.rule.role in (Role.TRAILER, Role.SYMPTOM)]

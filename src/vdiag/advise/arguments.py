@@ -39,6 +39,7 @@ def _table() -> tuple[tuple[str, ...], dict[str, str]]:
     return tuple(data["versions"]), data["flags"]
 
 
+@lru_cache(maxsize=64)
 def number(version: str | None) -> tuple[int, ...]:
     """`0.6.6.post1` → (0, 6, 6); empty where there is no version in the text."""
     found = re.match(r"v?(\d+(?:\.\d+)*)", version or "")

@@ -72,10 +72,6 @@ class Known:
             return None
         return value
 
-    def computed(self) -> dict[str, Any]:
-        """What functions found out so far, without what they could not."""
-        return {name: value for name, value in self._computed.items() if value is not None}
-
 
 def fact(function: FactFunction) -> FactFunction:
     """Registers a function under its own name."""

@@ -9,7 +9,6 @@ FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<fu
 DIRECT_CAUSE = "The above exception was the direct cause of the following exception:"
 DURING_HANDLING = "During handling of the above exception, another exception occurred:"
 
-_NAME = r"(?:[A-Za-z_]\w*\.)*[A-Za-z_]\w*"
 # Behind frames any class-like name is an exception; alone, its name must say so.
 AFTER_FRAMES = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*_{0,2}[A-Z]\w*|(?:[A-Za-z_]\w*\.)+[a-z]\w+)(?::(?P<rest> .*|)|)$", re.DOTALL

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -16,6 +17,7 @@ INTERRUPTED = 130
 
 def run(arguments: Sequence[str] | None = None, console: Console | None = None) -> int:
     """Runs `vdiag` with these arguments (default: the process's) and returns the exit status."""
+    gc.set_threshold(100_000)  # a rulebook is thousands of small values that live as long as the process
     try:
         if console is None:
             from vdiag.cli.console import Console

@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import codecs
 import contextlib
 from collections.abc import Iterator
 from typing import BinaryIO
 
 WHOLE = 8 * 1024 * 1024  # bytes up to which an input is read whole
 TAIL = 1024 * 1024  # bytes at the end of a longer one that are
+SAMPLE = 4096  # bytes from which the encoding is told
 BLOCK = 2 * 1024 * 1024  # a longer line is passed on in pieces
 
 Block = tuple[bytes | bytearray, int]  # a buffer that is used again, and how many of its bytes count
 
 
 class Blocks:
-    """The blocks of a stream. Iterate `bulk()`, then take `tail`; `bytes` counts what was read."""
+    """The blocks of a stream, in UTF-8. Iterate `bulk()`, then take `tail`; `bytes` counts what was read."""
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
@@ -23,9 +25,38 @@ class Blocks:
         self.tail = b""
         self.error = ""  # why reading ended early
         self.utf16 = ""
+        head = bytearray(SAMPLE)
+        size = self._into(memoryview(head))
+        self._head = bytes(memoryview(head)[:size])
+        codec = _utf16(self._head)
+        if codec:
+            self.utf16 = codec
+            self._decoder = codecs.getincrementaldecoder(codec)("replace")
+            self._head = self._decoder.decode(self._head).removeprefix("\ufeff").encode("utf8", "replace")
+
+    def _fill(self, view: memoryview) -> int:
+        """Fills a buffer with UTF-8; how many bytes came."""
+        got = min(len(self._head), len(view))
+        view[:got] = self._head[:got]
+        self._head = self._head[got:]
+        if not self.utf16:
+            return got + (self._into(view[got:]) if got < len(view) else 0)
+        raw = bytearray(1 << 18)
+        while got < len(view):
+            size = self._into(memoryview(raw))
+            text = self._decoder.decode(bytes(memoryview(raw)[:size]), final=not size).encode(
+                "utf8", "replace"
+            )
+            part = min(len(text), len(view) - got)
+            view[got : got + part] = text[:part]
+            self._head += text[part:]
+            got += part
+            if not size:
+                break
+        return got
 
     def _into(self, view: memoryview) -> int:
-        """Fills a buffer as far as the stream goes; how many bytes came."""
+        """Fills a buffer as far as the stream goes, as it is; how many bytes came."""
         got = 0
         try:
             while got < len(view):
@@ -46,8 +77,7 @@ class Blocks:
         A block is valid until the next one is asked for.
         """
         head = bytearray(WHOLE + 1)
-        size = self._into(memoryview(head))
-        self.utf16 = _utf16(bytes(head[:4096]))
+        size = self._fill(memoryview(head))
         if size <= WHOLE:
             self.tail = bytes(memoryview(head)[:size])
             return
@@ -59,7 +89,7 @@ class Blocks:
             if len(rest) > BLOCK:  # only behind the first block, which is larger
                 held, rest = (bytes(memoryview(held[0])[: held[1]]) + rest, held[1] + len(rest)), b""
             spare[: len(rest)] = rest
-            size = len(rest) + self._into(memoryview(spare)[len(rest) : len(rest) + BLOCK])
+            size = len(rest) + self._fill(memoryview(spare)[len(rest) : len(rest) + BLOCK])
             if size == len(rest):
                 break
             yield held
@@ -89,12 +119,9 @@ def _utf16(head: bytes) -> str:
     return ""
 
 
-def decode(data: bytes, utf16: str = "") -> str:
+def decode(data: bytes) -> str:
     """Text of any bytes: invalid ones become U+FFFD, NULs and a byte order mark go."""
-    if utf16:
-        text = data.decode(utf16, "replace")
-    else:
-        text = data.decode("utf8", "replace")
+    text = data.decode("utf8", "replace")
     if "\x00" in text:
         text = text.replace("\x00", "")
     return text.removeprefix("\ufeff")

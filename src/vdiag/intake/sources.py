@@ -33,7 +33,7 @@ def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[s
     problems: list[str] = []
     for path in paths or ["-"]:
         if path == "-":
-            found.append(Source(STDIN, lambda: stdin))
+            found.append(Source(STDIN, lambda: _plain_stdin(stdin)))
             continue
         try:
             info = os.stat(path)
@@ -50,6 +50,14 @@ def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[s
     return found, problems
 
 
+def _plain_stdin(stdin: BinaryIO) -> BinaryIO:
+    """Standard input, decompressed if its first bytes say so; a terminal is not asked."""
+    peek = getattr(stdin, "peek", None)
+    if peek is None or stdin.isatty() or not peek(6).startswith(tuple(_MAGIC)):
+        return stdin
+    return decompressed(stdin, "-")
+
+
 def of_bytes(data: bytes, name: str = "<text>") -> Source:
     """A source of bytes in memory."""
     return Source(name, lambda: io.BytesIO(data), len(data))
@@ -63,7 +71,7 @@ def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
     """The stream behind a compression that its first bytes tell. Raises SourceError where it can't be read here."""
     head = stream.read(6) or b""
     kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
-    if stream.seekable():
+    if name != "-" and stream.seekable():
         stream.seek(0)
         whole = stream
     else:

@@ -103,7 +103,8 @@ class Matcher:
 
     def _run(self, event: Event, text: str, number: int, pattern: CompiledPattern) -> list[Match]:
         rule = self.rulebook.rules[pattern.rule]
-        for loose in (False, True):
+        # Only text of several rows, or padded, can have been wrapped.
+        for loose in (False, True) if "\n" in text or "  " in text else (False,):
             try:
                 hits = list(islice(self._pattern(number, loose).finditer(text, timeout=TIMEOUT), MOST_HITS))
             except TimeoutError:

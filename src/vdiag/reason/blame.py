@@ -7,14 +7,13 @@ and the exceptions that none does; an edge goes from an effect to its cause.
 from __future__ import annotations
 
 from collections import defaultdict
-from typing import Any
 
 import msgspec
 
 from vdiag.assemble.shapes import frame_parts
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Role, Severity
-from vdiag.reason.join import kinship
+from vdiag.reason.join import Kin
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
@@ -52,15 +51,15 @@ class Blame(msgspec.Struct):
     cut: list[Event] = []  # tracebacks whose exception is not here
 
 
-def judge(episode: Episode, episodes: list[Episode], rulebook: Rulebook) -> Blame:
-    """The graph of blame of an episode."""
-    return _Judge(episode, episodes, rulebook).blame()
+def judge(episode: Episode, kin: Kin, rulebook: Rulebook) -> Blame:
+    """The graph of blame of an episode. `kin` knows the processes and units of the whole log."""
+    return _Judge(episode, kin, rulebook).blame()
 
 
 class _Judge:
-    def __init__(self, episode: Episode, episodes: list[Episode], rulebook: Rulebook) -> None:
+    def __init__(self, episode: Episode, kin: Kin, rulebook: Rulebook) -> None:
         self.episode = episode
-        self.episodes = episodes
+        self.kin = kin
         self.rulebook = rulebook
         self.result = Blame(episode)
         self.frames: dict[int, list[str]] = defaultdict(list)
@@ -122,7 +121,7 @@ class _Judge:
             for winner in self._winners(event, group):
                 rule = self._rule(winner)
                 weak = not rule.alone or (winner.row == 0 and _mild(event))
-                kin = kinship(winner.captures, self.episodes)
+                kin = self.kin.of(winner.captures)
                 nodes.append((role, Node(event, winner.line, rule, winner, weak, kin)))
         if benign and not nodes:
             nodes.append((Role.BENIGN, Node(event, benign[0].line, self._rule(benign[0]), benign[0])))
@@ -324,8 +323,3 @@ def _in_frame(want: str, frame: str) -> bool:
     if want.endswith((".py", ".pyx")) or "/" in want:
         return file.endswith(want)
     return function == want
-
-
-def facts_of(node: Node, episode: Episode) -> dict[str, Any]:
-    """The captures of a node, over the facts of its episode."""
-    return {**episode.facts, **(node.match.captures if node.match else {})}

@@ -10,6 +10,7 @@ from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
 from vdiag.reason.blame import Blame, Node, judge
+from vdiag.reason.join import Kin
 from vdiag.reason.story import Episode, tell
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
@@ -44,7 +45,8 @@ def conclude(
 ) -> Conclusion:
     """The verdict and the findings, most important first. `spoke`: whether the inputs held any text."""
     episodes = tell(events, matches, served, rulebook)
-    blames = [judge(episode, episodes, rulebook) for episode in episodes]
+    kin = Kin(events)
+    blames = [judge(episode, kin, rulebook) for episode in episodes]
     _lend(blames)
     findings = _fold([f for blame in reversed(blames) for f in _findings(blame)])
     for finding in findings:

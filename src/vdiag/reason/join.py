@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
 from typing import Any
 
-from vdiag.model import Kind
-from vdiag.reason.story import Episode
+from vdiag.model import Event, Kind
 
 # What vLLM's processes call themselves; the kernel cuts a name to 15 characters.
 OWN_NAMES = (
@@ -34,51 +32,61 @@ LIKELY_NAMES = (
     "llm",
     "uv",
 )
-OWN_UNITS = (
-    "vllm",
+# Words of the names that people give the server's unit.
+OWN_WORDS = {
     "llm",
-    "infer",
+    "llms",
+    "inference",
     "openai",
     "model",
-    "serv",
+    "models",
+    "serve",
+    "serving",
     "gpu",
     "ray",
-)  # parts of the names units are given
+    "llmserver",
+}
 
 _UNIT = re.compile(r"([\w@.:\\-]+)\.service\b")
 
 
-def kinship(captures: dict[str, Any], episodes: list[Episode]) -> float:
-    """How surely what was captured (`pid`, `comm`, `unit`) is the server's.
+class Kin:
+    """The server's processes and the units spoken of, as far as a log shows them."""
 
-    1 by its pid or its own name, 0.7 by a likely name, 0 another program. 1 too where nothing is named.
-    """
-    if "comm" in captures:
-        return _process(captures.get("pid"), str(captures["comm"]).strip().lower(), episodes)
-    if "unit" in captures:
-        return _unit(str(captures["unit"]).removesuffix(".service"), episodes)
-    return 1.0
+    def __init__(self, events: list[Event]) -> None:
+        self._pids: set[int] = set()
+        self._units: set[str] = set()
+        for event in events:
+            env = event.envelope
+            if env.pid and (env.role or _name(env.unit)):
+                self._pids.add(env.pid)
+            if event.kind in (Kind.UNIT, Kind.NATIVE):
+                for row in event.rows:
+                    if ".service" in row:
+                        self._units.update(_UNIT.findall(row))
 
+    def of(self, captures: dict[str, Any]) -> float:
+        """How surely what was captured (`pid`, `comm`, `unit`) is the server's.
 
-def _process(pid: Any, name: str, episodes: list[Episode]) -> float:
-    if pid and any(pid == event.envelope.pid for e in episodes for event in e.events):
+        1 by its pid or its own name, 0.7 by a likely name, 0 another program; 1 too where nothing is named.
+        """
+        if "comm" in captures:
+            if captures.get("pid") in self._pids:
+                return 1.0
+            return _name(str(captures["comm"]))
+        if "unit" in captures:
+            return self._unit(str(captures["unit"]).removesuffix(".service"))
         return 1.0
+
+    def _unit(self, unit: str) -> float:
+        words = set(re.split(r"[^a-z]+", unit.lower()))
+        if words & OWN_WORDS or "vllm" in unit.lower():
+            return 1.0
+        return 1.0 if self._units <= {unit} else 0.0
+
+
+def _name(name: str) -> float:
+    name = name.strip().lower()
     if not name or name.startswith(OWN_NAMES):
         return 1.0
     return 0.7 if name.startswith(LIKELY_NAMES) else 0.0
-
-
-def _unit(name: str, episodes: list[Episode]) -> float:
-    if any(part in name.lower() for part in OWN_UNITS):
-        return 1.0
-    spoken_of = set(_units(episodes))
-    return 1.0 if spoken_of <= {name} else 0.0
-
-
-def _units(episodes: list[Episode]) -> Iterable[str]:
-    """The services that unit managers speak of in the log."""
-    for episode in episodes:
-        for event in episode.events:
-            if event.kind in (Kind.UNIT, Kind.NATIVE):
-                for row in event.rows:
-                    yield from _UNIT.findall(row)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ast
 from bisect import bisect_right
 from collections import defaultdict
 from typing import Any
@@ -170,6 +169,8 @@ def _arguments(text: str) -> dict[str, Any]:
         text += "}"
     if len(text) > 20_000:
         return {}
+    import ast
+
     try:
         value = ast.literal_eval(text)
     except (ValueError, SyntaxError, MemoryError, RecursionError):

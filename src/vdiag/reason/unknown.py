@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import hashlib
 import re
-from urllib.parse import quote_plus
 
 from vdiag.assemble.shapes import frame_parts
 from vdiag.model import Event
@@ -28,6 +26,8 @@ def raising_frame(event: Event) -> str:
 
 def fingerprint(event: Event) -> str:
     """Twelve hex digits that stay the same for the same failure whatever its numbers, paths, ids and line numbers."""
+    import hashlib  # late: it costs as much as a short log
+
     shape = _VARIES.sub("#", event.rows[event.root_row])[:300]
     where = ""
     if event.frames:
@@ -39,6 +39,8 @@ def fingerprint(event: Event) -> str:
 
 def search_link(event: Event) -> str:
     """A search of vLLM's issues for the message without what varies."""
+    from urllib.parse import quote_plus
+
     words = " ".join(_VARIES.sub(" ", event.rows[event.root_row]).split())
     if event.exception and not words.startswith(event.exception):
         words = f"{event.exception.split('.')[-1]} {words}"

@@ -12,10 +12,10 @@ if TYPE_CHECKING:
     from vdiag.rulebook import Rule
 
 ROLES = {
-    Role.CAUSE: "a cause",
-    Role.SYMPTOM: "a consequence, not a cause by itself",
+    Role.CAUSE: "is a cause",
+    Role.SYMPTOM: "is a consequence, not a cause by itself",
     Role.TRAILER: "says only that something failed; the cause stands above it",
-    Role.CONTEXT: "a fact about the server, not a fault",
+    Role.CONTEXT: "is a fact about the server, not a fault",
     Role.BENIGN: "looks alarming, but is not a fault",
 }
 
@@ -26,11 +26,7 @@ def render(rule: Rule, *, width: int) -> Page:
     page.prose(f"{rule.id}: {rule.title}.", style="bold")
     page.blank()
     severity = f"; severity: {rule.severity.value}" if rule.role is Role.CAUSE else ""
-    page.prose(
-        f"This rule is {ROLES[rule.role]}{severity}."
-        if rule.role is Role.CAUSE
-        else f"It {ROLES[rule.role]}."
-    )
+    page.prose(f"What it matches {ROLES[rule.role]}{severity}.")
     if rule.why:
         page.heading("Why")
         page.prose(rule.why)

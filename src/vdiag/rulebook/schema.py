@@ -75,6 +75,3 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     aliases: list[str] = []
     marks: str = ""  # context rules: start | ready | or the phase whose beginning this line marks
     takes: str = ""  # context rules that mark a phase: how long it usually takes, in words
-
-
-ROLES_WITH_FIXES = (Role.CAUSE,)

@@ -1,0 +1,85 @@
+"""Matches events in batches and keeps those that matter, within bounds whatever the input's length."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Iterable
+
+from vdiag.match.matcher import Match, Matcher
+from vdiag.model import Event, Kind
+from vdiag.scan.records import access_status
+
+BATCH = 2000  # events matched at a time
+FIRST = 2000  # events that matter kept from the beginning of an input, whole
+LAST = 14000  # and from its end
+ORDINARY = 5000  # events without news kept of an input that is read whole
+FEW_FRAMES = 6  # innermost frames kept of a traceback beyond the first events
+MOST_SERVED = 10_000  # lines of well answered requests remembered
+
+
+class Keeper:
+    """Takes the events of one input in; `events` and `matches` give what was kept."""
+
+    def __init__(self, matcher: Matcher, served: list[int]) -> None:
+        """`served` is filled with the lines of requests that the server answered well."""
+        self._matcher = matcher
+        self._served = served
+        self._batch: list[Event] = []
+        self._first: list[tuple[Event, list[Match]]] = []
+        self._last: deque[tuple[Event, list[Match]]] = deque(maxlen=LAST)
+        self._ordinary: list[Event] = []
+        self.whole = True  # nothing of the input was skipped: ordinary events count too
+
+    def take(self, events: Iterable[Event]) -> None:
+        """Takes complete events in."""
+        for event in events:
+            if " HTTP/" in event.rows[0] and self._answered(event):
+                continue
+            self._batch.append(event)
+            if len(self._batch) >= BATCH:
+                self._match()
+
+    def done(self) -> None:
+        """Matches what is left."""
+        self._match()
+
+    def _answered(self, event: Event) -> bool:
+        """Whether this is an access line and nothing else; a good answer is remembered."""
+        access = access_status(event.rows[0])
+        if access is None:
+            return False
+        method, path, status = access
+        if status < 400 and (method == "POST" or path.startswith("/health")):
+            if len(self._served) < MOST_SERVED:
+                self._served.append(event.lines[0])
+            else:
+                self._served[-1] = event.lines[0]
+        return event.envelope.level in ("INFO", "") and len(event.rows) == 1
+
+    def _match(self) -> None:
+        batch, self._batch = self._batch, []
+        matched: dict[int, list[Match]] = {}
+        for match in self._matcher.match(batch):
+            matched.setdefault(id(match.event), []).append(match)
+        for event in batch:
+            matches = matched.get(id(event), [])
+            if (
+                not matches
+                and event.kind is not Kind.EXCEPTION
+                and event.envelope.level not in ("ERROR", "CRITICAL")
+            ):
+                if self.whole and len(self._ordinary) < ORDINARY:
+                    self._ordinary.append(event)
+            elif len(self._first) < FIRST:
+                self._first.append((event, matches))
+            else:
+                event.frames = event.frames[-FEW_FRAMES:]
+                self._last.append((event, matches))
+
+    def events(self) -> list[Event]:
+        """What was kept."""
+        return [event for event, _ in (*self._first, *self._last)] + self._ordinary
+
+    def matches(self) -> list[Match]:
+        """The matches of what was kept."""
+        return [match for _, matches in (*self._first, *self._last) for match in matches]
