@@ -192,7 +192,16 @@ def test_an_envelope_is_peeled_whole(form: str) -> None:
     assert Peeler().peel(line) == (Envelope(**fields), message)
 
 
-@pytest.mark.parametrize("form", FORMS)
+LOSES_INDENTATION = pytest.mark.xfail(
+    strict=True, reason="`level -` of Python's logging swallows all white space behind it"
+)
+PADDED = {"uvicorn"}  # pads its level to a column, and prints no traceback rows behind it
+INDENTED = [
+    pytest.param(f, marks=LOSES_INDENTATION) if f == "Python's logging" else f for f in FORMS if f not in PADDED
+]
+
+
+@pytest.mark.parametrize("form", INDENTED)
 def test_behind_any_envelope_the_indentation_of_a_frame_stays(form: str) -> None:
     line, _, message = FORMS[form]
     prefix = line[: len(line) - len(message)]
