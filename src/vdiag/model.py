@@ -104,6 +104,7 @@ class Record(msgspec.Struct, gc=False):
     line: int  # 1-based physical line in that input
     message: str
     envelope: Envelope
+    goes_on: bool = False  # the rest of the record before, cut off by a wrapped line
 
 
 # ---- assemble → match → reason ---------------------------------------------------------------------------

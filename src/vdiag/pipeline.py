@@ -11,9 +11,10 @@ from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
-from vdiag.reason.conclude import conclude
+from vdiag.reason.conclude import Conclusion, conclude
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.records import Scanner
+from vdiag.scan.repair import repair
 from vdiag.scan.sieve import Sieve
 
 Progress = Callable[[int], None]  # called with the bytes read so far of all inputs
@@ -24,8 +25,13 @@ def diagnose(inputs: Sequence[Source], *, rulebook: Rulebook, progress: Progress
     reading = Reading(rulebook)
     for number, source in enumerate(inputs):
         reading.read(number, source, progress)
-    conclusion = conclude(reading.events, reading.matches, reading.served, rulebook, reading.spoke)
-    return answer(conclusion, reading.inputs, rulebook, reading.notes())
+    conclusion = reading.conclusion()
+    repaired = reading.repaired()
+    if repaired is not None:
+        other = repaired.conclusion()
+        if other.support + repaired.trust > conclusion.support:
+            reading, conclusion = repaired, other
+    return answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
 
 
 def diagnose_text(text: str | bytes, rulebook: Rulebook, name: str = "<text>") -> Report:
@@ -45,7 +51,44 @@ class Reading:
         self.matches: list[Match] = []
         self.served: dict[int, list[int]] = {}
         self.spoke = False
+        self.places: dict[int, list[int]] = {}  # input → physical line of each line as it was read
+        self.trust = 0.0  # what speaks for this reading against the plain one
+        self._pasted: dict[int, str] = {}  # the text of inputs that may have been pasted
+        self._done: list[str] = []
         self._total = 0
+
+    def conclusion(self) -> Conclusion:
+        """What the events come to."""
+        return conclude(self.events, self.matches, self.served, self._rulebook, self.spoke)
+
+    def repaired(self) -> Reading | None:
+        """These inputs read another way, where a paste seems to have damaged them."""
+        repairs = {
+            number: done for number, text in self._pasted.items() if (done := repair(text)) is not None
+        }
+        if not repairs:
+            return None
+        other = Reading(self._rulebook)
+        other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
+        other.events = [e for e in self.events if e.source not in repairs]
+        other.matches = [m for m in self.matches if m.event.source not in repairs]
+        other.served = {number: lines for number, lines in self.served.items() if number not in repairs}
+        for number, done in repairs.items():
+            keeper = Keeper(other._matcher, other.served.setdefault(number, []))
+            assembler = Assembler()
+            keeper.take(assembler.feed(Scanner(number).joined(done.lines)))
+            other._keep(keeper, assembler)
+            other.places[number] = done.places
+            other._done += [f"{self.inputs[number].name}: {what}" for what in done.done]
+            other.trust = max(other.trust, done.trust)
+        return other
+
+    def _keep(self, keeper: Keeper, assembler: Assembler) -> None:
+        """The end of an input."""
+        keeper.take(assembler.flush())
+        keeper.done()
+        self.events += keeper.events()
+        self.matches += keeper.matches()
 
     def read(self, number: int, source: Source, progress: Progress | None = None) -> None:
         """Reads one input to its end."""
@@ -77,10 +120,9 @@ class Reading:
         elif sieve is not None or blocks.utf16 or blocks.tail.strip(b"\n\r\t \x00"):
             self.spoke = True
         keeper.take(assembler.feed(self._records(scanner, blocks.tail, first)))
-        keeper.take(assembler.flush())
-        keeper.done()
-        self.events += keeper.events()
-        self.matches += keeper.matches()
+        self._keep(keeper, assembler)
+        if sieve is None and not binary:
+            self._pasted[number] = decode(blocks.tail)
         self._total += blocks.bytes
         told.bytes = blocks.bytes
         told.lines = (
@@ -99,7 +141,7 @@ class Reading:
 
     def notes(self) -> list[str]:
         """What the user should know of the reading itself."""
-        return [
+        return self._done + [
             f"rule {rule}: its pattern took too long on line {line} and was skipped there"
             for rule, line in self._matcher.timeouts.items()
         ]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from vdiag import __version__
+from vdiag.advise import settings
 from vdiag.advise.fixes import facts_of, fill
 from vdiag.model import (
     AlsoSeen,
@@ -36,8 +37,14 @@ MOST_TEXT = 2000  # characters quoted of one line
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
 
-def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, notes: list[str]) -> Report:
-    """The report of a conclusion."""
+def answer(
+    conclusion: Conclusion,
+    inputs: list[Input],
+    rulebook: Rulebook,
+    notes: list[str],
+    places: dict[int, list[int]],
+) -> Report:
+    """The report of a conclusion. `places` gives the physical lines of inputs that were read repaired."""
     blames = conclusion.blames
     context = _context(conclusion)
     report = Report(
@@ -46,9 +53,9 @@ def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, note
         verdict=conclusion.verdict,
         inputs=inputs,
         environment=Environment(
-            vllm=context.get("vllm"),
-            engine=context.get("engine"),
-            model=context.get("model"),
+            vllm=_text(context.get("vllm")),
+            engine=_text(context.get("engine")),
+            model=_text(context.get("model")),
             args=context.get("args") or {},
             deploy=context.get("deploy"),
         ),
@@ -67,7 +74,37 @@ def answer(conclusion: Conclusion, inputs: list[Input], rulebook: Rulebook, note
                 "A traceback here begins in its middle: earlier lines may name a deeper cause."
             )
             break
+    if places:
+        _placed(report, {inputs[number].name: lines for number, lines in places.items()})
     return report
+
+
+def _text(value: Any) -> str | None:
+    return None if value is None else str(value)
+
+
+def _placed(report: Report, places: dict[str, list[int]]) -> None:
+    """Line numbers as they are in the text that was given."""
+
+    def at(source: str, line: int) -> int:
+        lines = places.get(source)
+        return lines[min(line, len(lines)) - 1] if lines and line > 0 else line
+
+    for diagnosis in report.diagnoses:
+        source = diagnosis.source
+        diagnosis.line = at(source, diagnosis.line)
+        diagnosis.last_line = at(source, diagnosis.last_line)
+        if diagnosis.recovered_at is not None:
+            diagnosis.recovered_at = at(source, diagnosis.recovered_at)
+        for explained in diagnosis.explains:
+            explained.line = at(source, explained.line)
+        for evidence in diagnosis.evidence:
+            evidence.line = at(evidence.source, evidence.line)
+    for seen in report.also_seen:
+        seen.line = at(seen.source, seen.line)
+    for episode in report.episodes:
+        ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
+        episode.first_line, episode.last_line = min(ends), max(ends)
 
 
 def _context(conclusion: Conclusion) -> dict[str, Any]:
@@ -140,7 +177,7 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     if finding.kind == NOTICED:
         _noticed(diagnosis, finding)
     elif finding.kind != CAUSE:
-        _unknown(diagnosis, event)
+        _unknown(diagnosis, event, facts)
     return diagnosis
 
 
@@ -180,17 +217,20 @@ def _quote(node: Node, inputs: list[Input]) -> Evidence:
     return Evidence(inputs[event.source].name, node.line, event.envelope.lane, text[:MOST_TEXT])
 
 
-def _unknown(diagnosis: Diagnosis, event: Event) -> None:
+def _unknown(diagnosis: Diagnosis, event: Event, context: dict[str, Any]) -> None:
     said = event.rows[event.root_row].strip()
     diagnosis.title = f"No rule knows this failure; the deepest exception here is: {said[:200]}"
     diagnosis.why = (
         "It failed with this error, and nothing in the log explains it further. "
         "The search link looks for the same message among vLLM's issues."
     )
+    told = settings.facts_about(event, context)
+    if told:
+        diagnosis.why = f"{settings.why_of(told)} {diagnosis.why}"
     if diagnosis.frame:
         diagnosis.why = f"It was raised at {diagnosis.frame}. " + diagnosis.why
     diagnosis.search = search_link(event)
-    diagnosis.facts = {"exception": event.exception} if event.exception else {}
+    diagnosis.facts = {**({"exception": event.exception} if event.exception else {}), **told}
     diagnosis.fixes = [
         Fix(do="Look for the same message in vLLM's issues", run=[diagnosis.search], safety=Safety.SAFE),
         Fix(
@@ -199,6 +239,9 @@ def _unknown(diagnosis: Diagnosis, event: Event) -> None:
             safety=Safety.SAFE,
         ),
     ]
+    look = settings.fix_of(told, context)
+    if look is not None:
+        diagnosis.fixes.insert(0, look)
 
 
 def _noticed(diagnosis: Diagnosis, finding: Finding) -> None:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
@@ -42,13 +43,18 @@ def _table() -> tuple[tuple[str, ...], dict[str, str]]:
 @lru_cache(maxsize=64)
 def number(version: str | None) -> tuple[int, ...]:
     """`0.6.6.post1` → (0, 6, 6); empty where there is no version in the text."""
-    found = re.match(r"v?(\d+(?:\.\d+)*)", version or "")
+    found = re.match(r"v?(\d+(?:\.\d+)*)", str(version or ""))
     return tuple(int(part) for part in found[1].split(".")) if found else ()
 
 
 def flag_of(name: str) -> str:
     """`max_model_len`, `--max_model_len=4096` or `max-model-len` → `--max-model-len`."""
     return "--" + name.lstrip("-").split("=")[0].split()[0].replace("_", "-") if name.strip("-= ") else ""
+
+
+def known_flags() -> Mapping[str, str]:
+    """Every flag that any listed version takes; the values are the table's own."""
+    return _table()[1]
 
 
 def versions_with(name: str) -> list[str]:

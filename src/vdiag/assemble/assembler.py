@@ -15,6 +15,7 @@ from vdiag.assemble.shapes import (
     ALONE,
     DIRECT_CAUSE,
     DURING_HANDLING,
+    FRAME,
     GROUP_MARK,
     HEAD,
     is_echo,
@@ -35,13 +36,25 @@ _BREAKS = re.compile(  # an unprefixed row that begins something of its own
 class _Lane:
     """The state of one process's lines."""
 
-    __slots__ = ("chain", "code_next", "event", "frames", "headless", "ignored", "last", "link", "open")
+    __slots__ = (
+        "chain",
+        "code_next",
+        "event",
+        "flat",
+        "frames",
+        "headless",
+        "ignored",
+        "last",
+        "link",
+        "open",
+    )
 
     def __init__(self) -> None:
         self.open = False  # inside a traceback, before its exception
         self.headless = False
         self.frames: list[str] = []
         self.code_next = False  # the row under a frame
+        self.flat = False  # its rows lost their indentation
         self.event: Event | None = None  # what later rows may continue
         self.chain = 0
         self.link = ""  # the next traceback hangs on the chain so
@@ -99,6 +112,14 @@ class Assembler:
                 self._done.extend(self.flush())
             lane = self._lanes[key] = _Lane()
         first = message[:1]
+        if record.goes_on:
+            if lane.event is not None and len(lane.event.rows) < MOST_ROWS:
+                self._append(lane.event, message, record.line)
+            return
+        if first == "F" and FRAME.match(message):  # a paste that lost its indentation
+            message = "  " + message
+            lane.flat = True
+            first = " "
         if first == " " or first == "\t":
             stripped = message.lstrip()
             if stripped[:1] in ("|", "+") and (lane.open or lane.chain) and GROUP_MARK.match(message):
@@ -127,6 +148,9 @@ class Assembler:
             self._head(lane, record)
             return
         if lane.open:
+            if lane.flat and (lane.code_next or not message.strip("^~ ")) and not ALONE.match(message):
+                lane.code_next = False
+                return
             if lane.frames and first not in (" ", "\t", ""):
                 m = AFTER_FRAMES.match(message)
                 if m is not None:
@@ -180,7 +204,7 @@ class Assembler:
         lane.open = True
         lane.headless = headless
         lane.frames = []
-        lane.code_next = False
+        lane.code_next = lane.flat = False
         if not lane.link or not lane.chain:
             self._chains += 1
             lane.chain = self._chains

@@ -15,6 +15,14 @@ from vdiag.reason.story import Episode, tell
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
 
+_SUPPORT = {
+    Verdict.DIAGNOSED: 3.0,
+    Verdict.UNRECOGNISED: 2.0,
+    Verdict.INCOMPLETE: 1.0,
+    Verdict.STARTING: 0.9,
+    Verdict.HEALTHY: 0.8,
+    Verdict.EMPTY: 0.0,
+}
 NOTICED = "noticed"
 CAUSE = "cause"
 UNKNOWN = "unknown"
@@ -38,6 +46,12 @@ class Conclusion(msgspec.Struct):
     verdict: Verdict
     findings: list[Finding]
     blames: list[Blame]
+
+    @property
+    def support(self) -> float:
+        """How much this reading explains: of two readings of one text the better supported wins."""
+        best = self.findings[0].confidence if self.findings else 0.0
+        return _SUPPORT[self.verdict] + best
 
 
 def conclude(

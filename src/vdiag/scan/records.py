@@ -23,6 +23,9 @@ _MAYBE_GLUE = re.compile(
 _ACCESS = re.compile(
     r'\S+ - (?:\S+ \[[^\]]+\] )?"(?P<method>[A-Z]{3,7}) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})'
 )
+# Rows of a traceback that only mean something whole.
+_TRACEBACK_ROWS = ('File "', "Traceback (most", "The above exception was", "During handling of the above")
+_WORTH_SPLITTING = re.compile(r"File \\?\"|\\n(?:\([A-Z]\w+ pid=|INFO|WARNING|ERROR|Traceback|\w*Error: )")
 _JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
 
 
@@ -32,6 +35,13 @@ def access_status(message: str) -> tuple[str, str, int] | None:
         return None
     m = _ACCESS.match(message)
     return (m["method"], m["path"], int(m["status"])) if m else None
+
+
+def _parts(line: str) -> list[str]:
+    """What a line holds that was written as several: progress bars redrawn, or a log joined by literal `\\n`."""
+    if line.count("\\n") >= 3 and line[:1] != "{" and _WORTH_SPLITTING.search(line):
+        line = line.replace("\\r\\n", "\r").replace("\\n", "\r").replace('\\"', '"')
+    return [part for part in line.split("\r") if part.strip()] if "\r" in line else [line]
 
 
 def clip(line: str) -> str:
@@ -65,17 +75,14 @@ class Scanner:
                 line = line.rstrip("\r")
             if len(line) > LONGEST_LINE:
                 line = clip(line)
-            if "\r" in line:
-                for part in line.split("\r"):
-                    if part.strip():
+            if "\r" in line or "\\n" in line:
+                parts = _parts(line)
+                if len(parts) > 1:
+                    for part in parts:
                         yield from self._split(part, number)
-                continue
+                    continue
             if line[:1] == "{" and line.rstrip()[-1:] == "}":
                 yield from self._json(line, number)
-                continue
-            if "\\n" in line and line.count("\\n") >= 3 and "File " in line:
-                for part in line.split("\\n"):
-                    yield from self._split(part.replace('\\"', '"'), number)
                 continue
             envelope, message = peel(line)
             if ("pid=" in message or "-" in message) and _MAYBE_GLUE.search(message):
@@ -84,6 +91,34 @@ class Scanner:
                 yield from self._json(message, number, envelope)
             else:
                 yield Record(source, number, message, envelope)
+
+    def joined(self, lines: Iterable[list[str]]) -> Iterator[Record]:
+        """Records of logical lines that stood in pieces; pieces are numbered through from 1.
+
+        A row of a traceback comes whole; a message keeps its pieces as rows, so that a match tells its line.
+        """
+        number = 1
+        for pieces in lines:
+            first, number = number, number + len(pieces)
+            if len(pieces) == 1:
+                yield from self.text(pieces[0], first)
+                continue
+            whole = strip_escapes("".join(pieces))
+            envelope, message = self._peeler.peel(whole)
+            begin = len(whole) - len(message)
+            if message.lstrip().startswith(_TRACEBACK_ROWS):
+                yield Record(self.source, first, message, envelope)
+                continue
+            offset = 0
+            opened = False
+            for i, piece in enumerate(pieces):
+                end = offset + len(strip_escapes(piece))
+                if end > begin:
+                    yield Record(self.source, first + i, whole[max(offset, begin) : end], envelope, opened)
+                    opened = True
+                offset = end
+            if not opened:
+                yield Record(self.source, first, message, envelope)
 
     def _split(self, line: str, number: int) -> Iterator[Record]:
         envelope, message = self._peeler.peel(line)

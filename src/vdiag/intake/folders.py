@@ -1,0 +1,130 @@
+"""Which files of a folder or bundle are logs: by name and first bytes, of a bounded number and size.
+
+A person points at the folder they have; it may hold a model, a virtual environment, or gigabytes of other logs.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import stat
+from collections.abc import Callable, Iterator
+from typing import BinaryIO, NamedTuple
+
+from vdiag.intake.blocks import looks_binary
+from vdiag.intake.compressed import decompressed
+from vdiag.model import Gap
+
+MOST_FILES = 64  # read of one folder or bundle
+MOST_BYTES = 4 << 30  # of all of them together, as they lie there
+MOST_ENTRIES = 20_000  # looked at
+DEEPEST = 8  # folders under the one that was named
+NAMED = 8  # names listed of what was left out
+HEAD = 4096  # bytes by which a file is judged
+
+_SKIPPED_FOLDERS = {
+    ".git", "__pycache__", "node_modules", "site-packages", "dist-packages", ".venv", "venv", ".cache",
+}  # fmt: skip
+_LOG_NAME = re.compile(
+    r"(?:^|[./_-])(?:[\w-]*log|logs|syslog|messages|dmesg|journal(?:ctl)?|kern(?:el)?|stdout|stderr|console|nohup)"
+    r"(?:$|[._-])|\.(?:out|err|stdout|stderr|jsonl|ndjson|trace)(?:$|[.-]\d)",
+    re.IGNORECASE,
+)
+_OTHER_NAME = re.compile(
+    r"\.(?:py|pyc|pyi|so|c|cc|cpp|cu|h|hpp|sh|md|rst|html?|css|js|ya?ml|toml|cfg|ini|conf|lock|safetensors|bin|pt|pth|"
+    r"gguf|onnx|png|jpe?g|gif|svg|pdf|whl|jar|zip|tar|tgz|7z|rar|service|journal|csv|parquet|sqlite|db|pid|sock|env)$"
+    r"|(?:^|/)(?:requirements|constraints|license|copying|readme|notice|changelog|vocab|merges)[^/]*$",
+    re.IGNORECASE,
+)
+_PACKED = re.compile(r"\.(?:gz|xz|bz2|zst|zstd)$", re.IGNORECASE)
+_SPEAKS = re.compile(rb"\d\d:\d\d:\d\d|Traceback \(most|\b(?:ERROR|WARNING|INFO|Error)\b")
+
+
+class Entry(NamedTuple):
+    """A file that may be a log."""
+
+    name: str  # as people find it: the path, or `bundle.zip:path/in/it`
+    size: int  # bytes as it lies there
+    open: Callable[[], BinaryIO]
+
+
+class Choice(NamedTuple):
+    """What of a folder is read, and what is said of the rest."""
+
+    entries: list[Entry]
+    gaps: list[Gap]
+
+
+def choose(entries: Iterator[Entry], of: str, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Choice:
+    """The logs among the entries. `of` names the folder or bundle in what is said."""
+    kept: list[Entry] = []
+    other: list[str] = []
+    beyond: list[str] = []
+    total = seen = 0
+    for entry in entries:
+        seen += 1
+        if seen > MOST_ENTRIES:
+            beyond.append("and what comes after them")
+            break
+        if not is_log(entry):
+            other.append(entry.name)
+        elif len(kept) >= most_files or total + entry.size > most_bytes:
+            beyond.append(entry.name)
+        else:
+            kept.append(entry)
+            total += entry.size
+    gaps = []
+    if beyond:
+        gaps.append(
+            Gap(what=f"left out of {of}, because it holds too much to read at once: {_listed(beyond)}",
+                command="vdiag " + " ".join(beyond[:1]) if ":" not in beyond[0] else "")
+        )  # fmt: skip
+    if other and kept:
+        gaps.append(Gap(what=f"left out of {of}, because they do not look like logs: {_listed(other)}"))
+    return Choice(kept, gaps)
+
+
+def is_log(entry: Entry) -> bool:
+    """Whether a file is a log, by its name where that says so, else by its first bytes."""
+    name = _PACKED.sub("", entry.name)
+    short = name.replace("\\", "/").rsplit("/", 1)[-1].rsplit(":", 1)[-1]
+    if not entry.size or _OTHER_NAME.search(short):
+        return False
+    named = _LOG_NAME.search(short) is not None
+    if short.endswith(".json") and not named:
+        return False
+    try:
+        stream = decompressed(entry.open(), "-")
+        head = stream.read(HEAD) or b""
+        stream.close()
+    except Exception:  # what can't be read is told when it is read, if its name says that it is a log
+        return named
+    if looks_binary(head) and b"\x00" not in head[:64]:
+        return False
+    if head.count(b"\x00") > len(head) * 0.6:
+        return False
+    return named or _SPEAKS.search(head) is not None
+
+
+def walk(folder: str) -> Iterator[Entry]:
+    """The files of a folder and those under it, in the order of their names. Links to folders are not followed."""
+    for at, folders, files in os.walk(folder):
+        depth = at[len(folder) :].count(os.sep)
+        folders[:] = [] if depth >= DEEPEST else sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
+        for file in sorted(files):
+            path = os.path.join(at, file)
+            try:
+                info = os.stat(path)
+            except OSError:
+                continue
+            if stat.S_ISREG(info.st_mode):
+                yield Entry(path, info.st_size, _opener(path))
+
+
+def _opener(path: str) -> Callable[[], BinaryIO]:
+    return lambda: open(path, "rb", buffering=0)  # type: ignore[return-value]
+
+
+def _listed(names: list[str]) -> str:
+    shown = ", ".join(names[:NAMED])
+    return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

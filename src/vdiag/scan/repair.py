@@ -1,0 +1,202 @@
+"""Another reading of a pasted text: quoting, boxes, tags and blank lines taken off, newest-first turned round,
+hard-wrapped lines joined.
+
+Each step looks whether its trouble is there at all, so a clean log costs one look. What comes out are logical
+lines, made of the pieces that stood on physical lines; the pipeline reads both and keeps the better supported one.
+"""
+
+from __future__ import annotations
+
+import html
+import itertools
+import re
+from collections import Counter
+
+import msgspec
+
+Piece = tuple[int, str]  # a physical line's number and its text
+
+_QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+")
+_BOX = re.compile(r"^\s*[│┃║|]\s?(.*?)\s*[│┃║|]?\s*$")
+_FENCE = re.compile(r"^\s*(?:```|~~~)\w*\s*$")
+_TAG = re.compile(
+    r"</?(?:pre|code|span|div|p|br|b|i|em|strong|font|samp|li|ul|td|tr|table)\b[^>]{0,200}>", re.IGNORECASE
+)
+_ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
+_SMART = str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" ")
+_CLOCK = re.compile(
+    r"(?<!\d)(?:(\d{4}-\d\d-\d\d|\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?!\d)"
+)
+_OWN = re.compile(  # what a line begins with that is not the rest of the one before
+    r"\s*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|The above exception|Process \w+|\S+: error: |[$#>] |$)"
+)
+_FRAME = re.compile(r'(\s*)File "[^"]+", line \d+, in \S+\s*$')
+TURNED = "it was printed newest first and is read the other way round"
+SAMPLE = 400  # lines looked at to see whether a step is needed
+MOSTLY = 0.7
+NARROWEST, WIDEST = 40, 400  # characters of a line that a terminal or a page wraps to
+
+
+class Repaired(msgspec.Struct):
+    """A text read another way."""
+
+    lines: list[list[str]]  # logical lines, each of one or more pieces
+    places: list[int]  # physical line of each piece, in reading order
+    done: list[str]  # what was done, in words
+    trust: float  # what speaks for it against the plain reading
+
+
+def repair(text: str) -> Repaired | None:
+    """The repaired reading of a text, or None where nothing seems to be wrong with it."""
+    pieces: list[Piece] = list(enumerate(text.split("\n"), 1))
+    if pieces and not pieces[-1][1]:
+        pieces.pop()
+    if len(pieces) < 2:
+        return None
+    done: list[str] = []
+    for step in (_unquoted, _unboxed, _untagged, _unindented, _unspaced, _turned):
+        better = step(pieces)
+        if better is not None:
+            pieces, what = better
+            done.append(what)
+    lines = [[piece] for piece in pieces]
+    joined = _joined(pieces)
+    if joined is not None:
+        lines = joined
+        done.append("lines that were wrapped are joined")
+    if not done:
+        return None
+    return Repaired(
+        lines=[[text for _, text in line] for line in lines],
+        places=[n for line in lines for n, _ in line],
+        done=done,
+        trust=0.1 if TURNED in done else 0.02,
+    )
+
+
+Step = tuple[list[Piece], str] | None
+
+
+def _most(pieces: list[Piece], pattern: re.Pattern[str]) -> bool:
+    filled = [text for _, text in pieces[:SAMPLE] if text.strip()]
+    return len(filled) >= 3 and sum(pattern.match(text) is not None for text in filled) >= MOSTLY * len(
+        filled
+    )
+
+
+def _unquoted(pieces: list[Piece]) -> Step:
+    if not _most(pieces, _QUOTE):
+        return None
+    return [(n, _QUOTE.sub("", text)) for n, text in pieces], "quote marks are taken off"
+
+
+def _unboxed(pieces: list[Piece]) -> Step:
+    if not _most(pieces, re.compile(r"^\s*[│┃║]")):
+        return None
+    return [(n, _BOX.sub(r"\1", text)) for n, text in pieces], "the box around it is taken off"
+
+
+def _untagged(pieces: list[Piece]) -> Step:
+    sample = "\n".join(text for _, text in pieces[:SAMPLE])
+    fenced = any(_FENCE.match(text) for _, text in pieces)
+    if not (fenced or _TAG.search(sample) or _ENTITY.search(sample) or sample.translate(_SMART) != sample):
+        return None
+    kept = []
+    for n, text in pieces:
+        if _FENCE.match(text):
+            continue
+        kept.append((n, html.unescape(_TAG.sub("", text)).translate(_SMART)))
+    return kept, "code fences, tags and typographic quotes are taken off"
+
+
+def _unindented(pieces: list[Piece]) -> Step:
+    filled = [text for _, text in pieces if text.strip()]
+    indent = min((len(text) - len(text.lstrip()) for text in filled), default=0)
+    if indent < 1 or len(filled) < 3:
+        return None
+    return [(n, text[indent:]) for n, text in pieces], "the indentation of the whole is taken off"
+
+
+def _unspaced(pieces: list[Piece]) -> Step:
+    blank = sum(not text.strip() for _, text in pieces)
+    pairs = sum(not b.strip() and bool(a.strip()) for (_, a), (_, b) in itertools.pairwise(pieces))
+    if blank < 0.4 * len(pieces) or pairs < 0.8 * (len(pieces) - blank) - 1:
+        return None
+    return [piece for piece in pieces if piece[1].strip()], "the blank lines between all lines are taken out"
+
+
+def _turned(pieces: list[Piece]) -> Step:
+    """The other way round, where time runs backwards or code stands above its `File` line."""
+    falls = rises = 0
+    before = None
+    for _, text in pieces:
+        m = _CLOCK.search(text[:120])
+        if m is None:
+            continue
+        at = (m[1] or "", m[2], m[3], m[4], (m[5] or "").ljust(6, "0"))
+        if before is not None and len(before[0]) == len(at[0]):
+            falls += at < before
+            rises += at > before
+        before = at
+    if falls + rises < 3:
+        falls, rises = _traceback_votes([text for _, text in pieces if text.strip()])
+    if falls < 2 or falls <= 2 * rises:
+        return None
+    return pieces[::-1], TURNED
+
+
+def _traceback_votes(rows: list[str]) -> tuple[int, int]:
+    """How many rows of tracebacks stand the wrong way round, and how many the right way.
+
+    A head stands above its frames, a frame that is whole above its code.
+    """
+    wrong = right = 0
+    for i, row in enumerate(rows):
+        before, behind = rows[i - 1] if i else "", rows[i + 1] if i + 1 < len(rows) else ""
+        if "Traceback (most recent call last)" in row:
+            wrong += _FRAME.search(before) is not None
+            right += _FRAME.search(behind) is not None
+        m = _FRAME.search(row)
+        if m is not None:
+            wrong += _deeper(before, m.end(1))
+            right += _deeper(behind, m.end(1))
+    return wrong, right
+
+
+def _deeper(text: str, depth: int) -> bool:
+    """Whether a row's text is indented like code under a frame whose `File` begins at `depth`."""
+    return len(text) > depth and not text[max(depth - 2, 0) : depth + 2].strip() and not _FRAME.search(text)
+
+
+def _joined(pieces: list[Piece]) -> list[list[Piece]] | None:
+    """Lines that were cut at a width, put together again; None where no width shows."""
+    lengths = Counter(len(text) for _, text in pieces if text.strip())
+    if not lengths:
+        return None
+    width = max(lengths)
+    if not NARROWEST <= width <= WIDEST:
+        return None
+    hard = lengths[width] >= 3 or (lengths[width] >= 1 and len(pieces) <= 12)
+    lines: list[list[Piece]] = []
+    merged = 0
+    for n, text in pieces:
+        if lines and _goes_on(before := lines[-1][-1][1], text, width, hard):
+            if len(before) < width and before[-1:] != " ":
+                lines[-1][-1] = (lines[-1][-1][0], before + " ")  # it was broken at a space
+            lines[-1].append((n, text))
+            merged += 1
+        else:
+            lines.append([(n, text)])
+    return lines if merged else None
+
+
+def _goes_on(before: str, text: str, width: int, hard: bool) -> bool:
+    if not before.strip() or not text.strip():
+        return False
+    if hard and len(before) == width:
+        return not (_OWN.match(text) and text[:1] != " ") or text[:1].islower()
+    if _OWN.match(text) or text[:1] == " ":
+        return False
+    word = text.split(" ", 1)[0]
+    return len(before) >= width * 0.6 and len(before.rstrip()) + 1 + len(word) > width
