@@ -1,4 +1,4 @@
-"""What vLLM's own words say of an exception that no rule names: the settings it speaks of, and the part it came from.
+"""What vLLM's own words say of an exception that no rule names: the settings it concerns, and the part it came from.
 
 The names are those of the command line flags of vLLM's versions (arguments.json), as code spells them
 (`max_model_len`), as the command line does, or in words. Nothing is known here of what such a message means.
@@ -147,14 +147,14 @@ def facts_about(event: Event, context: Mapping[str, Any]) -> dict[str, Any]:
 def why_of(facts: Mapping[str, Any]) -> str:
     """What `facts_about` found, in one sentence; empty if that is nothing."""
     part, settings = facts.get("part"), facts.get("settings")
-    said = f"its message speaks of {_listed(settings)}" if settings else ""
+    said = f"it concerns {_listed(settings)}" if settings else ""
     if part:
         return f"vLLM's own code raised it while {part}{f', and {said}' if said else ''}."
     return f"{said[:1].upper()}{said[1:]}." if said else ""
 
 
 def fix_of(facts: Mapping[str, Any], context: Mapping[str, Any]) -> Fix | None:
-    """What to look at first: the settings that the message speaks of. None if it speaks of none."""
+    """What to look at first: the settings that the message concerns. None if it names none."""
     settings: dict[str, Any] = facts.get("settings") or {}
     if not settings:
         return None
@@ -169,7 +169,7 @@ def fix_of(facts: Mapping[str, Any], context: Mapping[str, Any]) -> Fix | None:
         elif not key.startswith(_SWITCH):
             set_[key] = "<value>"
     return Fix(
-        do=f"Look at {_listed(settings)}: the message speaks of {'it' if len(settings) == 1 else 'them'}",
+        do=f"Look at {_listed(settings)}: the message concerns {'it' if len(settings) == 1 else 'them'}",
         run=form.change(set_, unset, env, context),
         safety=Safety.MANUAL,
         note="which value is right depends on what the message asks for",
@@ -199,11 +199,14 @@ def part_of(file: str) -> str:
 
 
 def settings_of(text: str, file: str, context: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings a message speaks of, in its order, with the user's value or None; at most MOST of them."""
+    """The settings a message names, in its order, with the user's value or None; at most MOST of them.
+
+    Where it names none, the JSON argument whose values are checked in that file.
+    """
     version = str(context.get("vllm") or "")
     args = _arguments(context)
     names: dict[str, int] = {}
-    for at, name in _named(text, spoken=bool(file)):
+    for at, name in _named(text, version, spoken=bool(file)):
         if _taken(name, version):
             names[name] = min(at, names.get(name, at))
     ranked = sorted(names, key=lambda name: (names[name], -len(name)))
@@ -218,14 +221,14 @@ def _said(event: Event) -> str:
     return _TAIL.sub("", " ".join(event.text.split()))[:MOST_TEXT]
 
 
-def _named(text: str, spoken: bool) -> Iterator[tuple[int, str]]:
+def _named(text: str, version: str, spoken: bool) -> Iterator[tuple[int, str]]:
     """(offset, argument) of each name in a text, as code spells it or, if `spoken`, in words too."""
     flags = known_flags()
     plain = text.lower()
     for found in _CODE.finditer(plain):
         written = found[0]
         name = written.lstrip("-").replace("-", "_")
-        if name in KEYS:
+        if name in KEYS and takes(KEYS[name], version) is not False:
             yield found.start(), KEYS[name]
         if flag_of(name) not in flags:
             continue
