@@ -106,7 +106,10 @@ def traceback(error: str, *functions: str, head: bool = True, file: str = "engin
     """The rows of a traceback through `functions` that ends in `error`, two rows a frame."""
     rows = [HEAD] if head else []
     for number, function in enumerate(functions or ("run",), 1):
-        rows += [f'  File "/opt/app/{file}", line {number * 10}, in {function}', f"    self.{function}_next()"]
+        rows += [
+            f'  File "/opt/app/{file}", line {number * 10}, in {function}',
+            f"    self.{function}_next()",
+        ]
     return rows + error.split("\n")
 
 

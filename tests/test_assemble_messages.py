@@ -32,7 +32,10 @@ def test_kernel_lines_are_one_event_each() -> None:
 def test_unit_lines_are_one_event_each() -> None:
     unit = "Sep 14 07:42:47 gpu-02 systemd[1]: "
     found = events_of(lines(unit + "vllm.service: one", unit + "vllm.service: two"))
-    assert [(e.kind, e.rows) for e in found] == [(Kind.UNIT, ["vllm.service: one"]), (Kind.UNIT, ["vllm.service: two"])]
+    assert [(e.kind, e.rows) for e in found] == [
+        (Kind.UNIT, ["vllm.service: one"]),
+        (Kind.UNIT, ["vllm.service: two"]),
+    ]
 
 
 def test_a_kernel_line_does_not_end_up_in_a_message_of_the_server() -> None:
@@ -50,7 +53,11 @@ ONE_ROW = pytest.mark.xfail(
 def test_an_unprefixed_row_behind_a_prefixed_message_may_be_its_wrapped_rest() -> None:
     found = events_of(lines(CORE + "The card is too", "small for this model"))
     message = next(e for e in found if e.rows[0] == "The card is too")
-    assert (message.rows, message.lines, message.own) == (["The card is too", "small for this model"], [1, 2], 1)
+    assert (message.rows, message.lines, message.own) == (
+        ["The card is too", "small for this model"],
+        [1, 2],
+        1,
+    )
     assert any(e.rows[0] == "small for this model" for e in found), "it may as well be a line of its own"
 
 

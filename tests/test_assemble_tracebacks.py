@@ -30,7 +30,12 @@ def test_a_whole_traceback_is_one_exception_with_its_frames(prefix: str) -> None
 
 def test_a_traceback_that_begins_at_a_frame_is_headless() -> None:
     (event,) = exceptions_of(lines(*traceback("ValueError: no way", "main", head=False)))
-    assert (event.exception, event.line, event.headless, functions(event)) == ("ValueError", 3, True, ["main"])
+    assert (event.exception, event.line, event.headless, functions(event)) == (
+        "ValueError",
+        3,
+        True,
+        ["main"],
+    )
 
 
 def test_a_fragment_that_begins_under_a_frame_knows_its_exception() -> None:
@@ -74,7 +79,10 @@ def test_a_line_alone_that_only_resembles_one_is_none(row: str) -> None:
 @pytest.mark.parametrize(
     ("row", "name"),
     [
-        ("pydantic_core._pydantic_core.ValidationError: 1 validation error for X", "pydantic_core._pydantic_core.ValidationError"),
+        (
+            "pydantic_core._pydantic_core.ValidationError: 1 validation error for X",
+            "pydantic_core._pydantic_core.ValidationError",
+        ),
         ("zmq.error.ZMQError: Address already in use", "zmq.error.ZMQError"),
         ("click.exceptions.Abort", "click.exceptions.Abort"),
         ("EngineGenerateProblem: x", "EngineGenerateProblem"),
@@ -112,9 +120,23 @@ def test_a_chain_holds_together(phrase: str, link: str, prefix: str) -> None:
 
 
 def test_a_chain_of_three_has_one_number_and_both_links() -> None:
-    rows = [*traceback("KeyError: 'a'"), "", CAUSE, "", *traceback("OSError: b"), "", CONTEXT, "", *traceback("ValueError: c")]
+    rows = [
+        *traceback("KeyError: 'a'"),
+        "",
+        CAUSE,
+        "",
+        *traceback("OSError: b"),
+        "",
+        CONTEXT,
+        "",
+        *traceback("ValueError: c"),
+    ]
     found = exceptions_of(lines(*rows))
-    assert [(e.exception, e.link) for e in found] == [("KeyError", ""), ("OSError", "cause"), ("ValueError", "context")]
+    assert [(e.exception, e.link) for e in found] == [
+        ("KeyError", ""),
+        ("OSError", "cause"),
+        ("ValueError", "context"),
+    ]
     assert len({e.traceback for e in found}) == 1
 
 
@@ -155,7 +177,10 @@ def interleave(*lanes: list[str]) -> list[str]:
 
 def test_four_interleaved_lanes_keep_their_tracebacks_apart() -> None:
     lanes = [
-        behind(f"(Worker_TP{n} pid={40 + n}) ERROR 08-28 10:12:45 [w.py:1] ", traceback(f"ValueError: rank {n}", f"f{n}", f"g{n}"))
+        behind(
+            f"(Worker_TP{n} pid={40 + n}) ERROR 08-28 10:12:45 [w.py:1] ",
+            traceback(f"ValueError: rank {n}", f"f{n}", f"g{n}"),
+        )
         for n in range(4)
     ]
     found = exceptions_of(lines(*interleave(*lanes)))
@@ -165,7 +190,9 @@ def test_four_interleaved_lanes_keep_their_tracebacks_apart() -> None:
     assert [e.line for e in found] == [21, 22, 23, 24]
 
 
-@pytest.mark.parametrize("other", ["(Worker_TP1 pid=41) ", "(APIServer pid=1) INFO 08-28 10:12:45 [launcher.py:3] "])
+@pytest.mark.parametrize(
+    "other", ["(Worker_TP1 pid=41) ", "(APIServer pid=1) INFO 08-28 10:12:45 [launcher.py:3] "]
+)
 def test_a_chain_survives_another_process_writing_between_all_its_rows(other: str) -> None:
     rows = [*traceback("KeyError: 'a'", "look"), "", CAUSE, "", *traceback("RuntimeError: outer", "main")]
     mixed = interleave(behind(CORE, rows), behind(other, ["still at it"] * len(rows)))
@@ -176,7 +203,7 @@ def test_a_chain_survives_another_process_writing_between_all_its_rows(other: st
 
 def test_a_foreign_bare_line_inside_a_traceback_does_not_end_it() -> None:
     rows = traceback("ValueError: no way", "main", "load")
-    rows.insert(3, "INFO:     127.0.0.1:5000 - \"GET /health HTTP/1.1\" 200 OK")
+    rows.insert(3, 'INFO:     127.0.0.1:5000 - "GET /health HTTP/1.1" 200 OK')
     (event,) = exceptions_of(lines(*rows))
     assert (event.exception, functions(event)) == ("ValueError", ["main", "load"])
 
@@ -200,7 +227,9 @@ def test_a_message_over_several_rows_stays_together() -> None:
 
 
 def test_a_message_ends_where_the_next_record_begins() -> None:
-    text = lines(*behind(CORE, traceback("RuntimeError: first", "main")), CORE.replace("ERROR", "INFO") + "next")
+    text = lines(
+        *behind(CORE, traceback("RuntimeError: first", "main")), CORE.replace("ERROR", "INFO") + "next"
+    )
     (event,) = exceptions_of(text)
     assert event.rows == ["RuntimeError: first"]
 
@@ -220,18 +249,25 @@ def test_echoed_code_and_carets_are_no_rows_of_anything() -> None:
     assert [e.rows for e in events_of(text)] == [["KeyError: 'a'"]]
 
 
-@pytest.mark.parametrize("row", ["    ^^^^", "    ~~~~^^^~~", "    raise ValueError('x')", "    self.run()", "    ...<3 lines>..."])
+@pytest.mark.parametrize(
+    "row", ["    ^^^^", "    ~~~~^^^~~", "    raise ValueError('x')", "    self.run()", "    ...<3 lines>..."]
+)
 def test_echo_rows_are_known(row: str) -> None:
     assert is_echo(row)
 
 
-@pytest.mark.parametrize("row", ["  Value error, the model does not fit", "    For further information visit x"])
+@pytest.mark.parametrize(
+    "row", ["  Value error, the model does not fit", "    For further information visit x"]
+)
 def test_rows_of_messages_are_no_echo(row: str) -> None:
     assert not is_echo(row)
 
 
 def test_what_python_ignored_is_marked() -> None:
-    rows = ["Exception ignored in: <function Pool.__del__ at 0x7f00>", *traceback("ValueError: no way", "__del__")]
+    rows = [
+        "Exception ignored in: <function Pool.__del__ at 0x7f00>",
+        *traceback("ValueError: no way", "__del__"),
+    ]
     (event,) = exceptions_of(lines(*rows))
     assert event.ignored
     assert not exceptions_of(lines(*rows, *traceback("KeyError: 'a'")))[1].ignored

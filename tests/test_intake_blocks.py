@@ -123,7 +123,9 @@ def test_utf16_is_told_by_its_mark_or_its_nuls_and_decoded(codec: str, mark: str
     assert decode(b"".join(bulk) + tail) == text
 
 
-@pytest.mark.parametrize("data", [b"", b"a\n", "Модель не найдена\n".encode() * 9, b"a\0b\0" + b"plain text " * 20])
+@pytest.mark.parametrize(
+    "data", [b"", b"a\n", "Модель не найдена\n".encode() * 9, b"a\0b\0" + b"plain text " * 20]
+)
 def test_other_text_is_not_taken_for_utf16(data: bytes) -> None:
     assert read(io.BytesIO(data))[2].utf16 == ""
 

@@ -36,7 +36,9 @@ def test_a_plain_file_is_read_as_it_is(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("packer", PACKERS)
 @pytest.mark.parametrize("name", ["a.log", "a.anything"])
-def test_compression_is_told_by_the_first_bytes_whatever_the_name(packer: str, name: str, tmp_path: Path) -> None:
+def test_compression_is_told_by_the_first_bytes_whatever_the_name(
+    packer: str, name: str, tmp_path: Path
+) -> None:
     path = tmp_path / name
     path.write_bytes(PACKERS[packer](TEXT))
     assert contents(path) == (TEXT, "")

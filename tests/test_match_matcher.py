@@ -46,16 +46,23 @@ def test_a_message_broken_often_is_the_same_message(width: int) -> None:
     if len(rows[0]) < len("ValueError: "):
         rows[0:2] = [rows[0] + rows[1]]
     (match,) = matches(lines(*rows))
-    assert (match.line, match.captures) == (1 if len(rows[0]) > len("ValueError: ") else 2, {"size": 18.25, "room": 16.0})
+    assert (match.line, match.captures) == (
+        1 if len(rows[0]) > len("ValueError: ") else 2,
+        {"size": 18.25, "room": 16.0},
+    )
 
 
 def test_a_message_broken_between_words_is_no_repair() -> None:
-    (match,) = matches(lines("ValueError: The model of 18.25 GiB does", "not fit into the 16.00 GiB of this card"))
+    (match,) = matches(
+        lines("ValueError: The model of 18.25 GiB does", "not fit into the 16.00 GiB of this card")
+    )
     assert not match.loose
 
 
 def test_a_message_broken_inside_a_word_is_one() -> None:
-    (match,) = matches(lines("ValueError: The model of 18.25 GiB do", "es not fit into the 16.00 GiB of this card"))
+    (match,) = matches(
+        lines("ValueError: The model of 18.25 GiB do", "es not fit into the 16.00 GiB of this card")
+    )
     assert match.loose
 
 
@@ -72,7 +79,12 @@ def test_of_one_rule_on_one_line_the_longer_wording_stands() -> None:
 
 def test_a_rule_may_match_on_several_rows_of_one_event() -> None:
     one = rule("gone", "The card {n:int} has gone away")
-    assert [m.line for m in matches(lines("RuntimeError: x", "  The card 1 has gone away", "  The card 2 has gone away"), one)] == [2, 3]
+    assert [
+        m.line
+        for m in matches(
+            lines("RuntimeError: x", "  The card 1 has gone away", "  The card 2 has gone away"), one
+        )
+    ] == [2, 3]
 
 
 def test_echoed_code_is_never_matched() -> None:
@@ -148,7 +160,17 @@ def test_a_pattern_that_takes_too_long_is_skipped_and_named(monkeypatch: pytest.
 
 
 rows = st.sampled_from(
-    [TEXT, TEXT[:20], TEXT[20:], "ValueError: " + TEXT, CORE.format("ERROR") + TEXT, CORE.format("INFO") + "x", "", "  y", "card"]
+    [
+        TEXT,
+        TEXT[:20],
+        TEXT[20:],
+        "ValueError: " + TEXT,
+        CORE.format("ERROR") + TEXT,
+        CORE.format("INFO") + "x",
+        "",
+        "  y",
+        "card",
+    ]
 )
 
 

@@ -80,7 +80,13 @@ def test_of_a_death_and_a_trailer_alone_the_death_is_told() -> None:
 
 
 def chain(inner: str, outer: str, phrase: str = CAUSE) -> list[str]:
-    return [*behind(BOILER, traceback(inner, "look")), "", phrase, "", *behind(BOILER, traceback(outer, "main"))]
+    return [
+        *behind(BOILER, traceback(inner, "look")),
+        "",
+        phrase,
+        "",
+        *behind(BOILER, traceback(outer, "main")),
+    ]
 
 
 @pytest.mark.parametrize("phrase", [CAUSE, CONTEXT])
@@ -120,7 +126,9 @@ def test_of_unknown_exceptions_in_a_chain_the_innermost_is_the_root() -> None:
 
 
 def test_a_quote_whose_original_is_here_is_a_consequence() -> None:
-    report = judged(START, said(f"OSError: {DRY}"), said(f"RuntimeError: Stoker failed with error '{CRACKED}'"), STOPPED)
+    report = judged(
+        START, said(f"OSError: {DRY}"), said(f"RuntimeError: Stoker failed with error '{CRACKED}'"), STOPPED
+    )
     assert first(report)[1:] == ("dry", 2)
 
 
@@ -236,7 +244,9 @@ def test_what_processes_say_after_a_death_is_its_consequence() -> None:
 
 
 def test_the_first_failure_in_time_explains_the_later_ones() -> None:
-    report = judged(START, said(DRY), *behind(FRONT, traceback("KeyError: 'x'", "main")), said(CRACKED), STOPPED)
+    report = judged(
+        START, said(DRY), *behind(FRONT, traceback("KeyError: 'x'", "main")), said(CRACKED), STOPPED
+    )
     assert first(report) == ("diagnosed", "dry", 2)
     assert ("cracked", 7) in explained(report)
 
@@ -288,8 +298,13 @@ def test_a_death_that_a_later_start_made_good_is_told_with_that_start() -> None:
 
 
 def test_the_latest_failure_that_was_not_made_good_comes_first() -> None:
-    report = judged(START, LOADING, said(DRY), STOPPED, START, LOADING, READY, START, LOADING, said(CRACKED), STOPPED)
-    assert [(d.rule, d.line, d.recovered_at) for d in report.diagnoses] == [("cracked", 10, None), ("dry", 3, 5)]
+    report = judged(
+        START, LOADING, said(DRY), STOPPED, START, LOADING, READY, START, LOADING, said(CRACKED), STOPPED
+    )
+    assert [(d.rule, d.line, d.recovered_at) for d in report.diagnoses] == [
+        ("cracked", 10, None),
+        ("dry", 3, 5),
+    ]
 
 
 def test_a_kill_counts_whatever_came_after() -> None:
@@ -410,7 +425,10 @@ def test_overload_never_comes_before_a_crash() -> None:
 
 def test_an_overloaded_but_living_server_is_degraded() -> None:
     report = judged(START, READY, LATE, SERVED, TICKET)
-    assert [(d.rule, d.severity.value) for d in report.diagnoses] == [("late", "degraded"), ("ticket", "client")]
+    assert [(d.rule, d.severity.value) for d in report.diagnoses] == [
+        ("late", "degraded"),
+        ("ticket", "client"),
+    ]
 
 
 def test_clients_that_call_too_early_do_not_hide_a_start() -> None:
@@ -435,7 +453,10 @@ def test_a_line_that_only_looks_alarming_takes_the_cause_away() -> None:
 
 
 def test_an_ignored_exception_is_no_failure() -> None:
-    rows = ["Exception ignored in: <function Pool.__del__ at 0x7f00>", *traceback("ValueError: no way", "__del__")]
+    rows = [
+        "Exception ignored in: <function Pool.__del__ at 0x7f00>",
+        *traceback("ValueError: no way", "__del__"),
+    ]
     assert first(judged(START, READY, SERVED, *rows))[0] == "healthy"
 
 

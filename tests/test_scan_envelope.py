@@ -87,7 +87,11 @@ FORMS = {
         },
         "x",
     ),
-    "uvicorn": ("INFO:     Started server process [12]", {"kind": Kind.LOG, "level": "INFO"}, "Started server process [12]"),
+    "uvicorn": (
+        "INFO:     Started server process [12]",
+        {"kind": Kind.LOG, "level": "INFO"},
+        "Started server process [12]",
+    ),
     "a torch rank": ("[rank3]: ValueError: x", {"role": "rank", "rank": "3"}, "ValueError: x"),
     "torch's C++ log": (
         "[W914 07:42:47.123456789 ProcessGroupNCCL.cpp:1250] Warning: x",
@@ -197,7 +201,9 @@ LOSES_INDENTATION = pytest.mark.xfail(
 )
 PADDED = {"uvicorn"}  # pads its level to a column, and prints no traceback rows behind it
 INDENTED = [
-    pytest.param(f, marks=LOSES_INDENTATION) if f == "Python's logging" else f for f in FORMS if f not in PADDED
+    pytest.param(f, marks=LOSES_INDENTATION) if f == "Python's logging" else f
+    for f in FORMS
+    if f not in PADDED
 ]
 
 
@@ -218,7 +224,7 @@ def test_behind_any_envelope_an_empty_message_is_empty(form: str) -> None:
 @pytest.mark.parametrize(
     "line",
     [
-        "  File \"/opt/app/engine.py\", line 10, in run",
+        '  File "/opt/app/engine.py", line 10, in run',
         "    raise ValueError('(EngineCore_DP0 pid=1) ERROR')",
         "ValueError: The model's max seq len (65536) is larger",
         "RuntimeError: [Errno 28] No space left on device",
@@ -234,7 +240,9 @@ def test_a_line_without_an_envelope_stays_as_it_is(line: str) -> None:
 
 
 def test_behind_vllms_own_header_nothing_more_is_peeled() -> None:
-    _, message = Peeler().peel("INFO 08-28 10:12:45 [api_utils.py:1] (quoted pid=3) ERROR 08-28 10:00:00 [x.py:1] y")
+    _, message = Peeler().peel(
+        "INFO 08-28 10:12:45 [api_utils.py:1] (quoted pid=3) ERROR 08-28 10:00:00 [x.py:1] y"
+    )
     assert message == "(quoted pid=3) ERROR 08-28 10:00:00 [x.py:1] y"
 
 

@@ -45,7 +45,8 @@ def test_an_error_behind_a_progress_bar_has_its_own_envelope() -> None:
 
 
 TORN = pytest.mark.xfail(
-    strict=True, reason="the line is split between the process and the header behind it, which loses the process"
+    strict=True,
+    reason="the line is split between the process and the header behind it, which loses the process",
 )
 
 
@@ -53,7 +54,9 @@ TORN = pytest.mark.xfail(
     "glued",
     [
         "Loading: 10%(EngineCore_DP0 pid=5) Boom",
-        pytest.param("Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom", marks=TORN),
+        pytest.param(
+            "Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom", marks=TORN
+        ),
         pytest.param(
             "(Worker_TP1 pid=9) Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom",
             marks=TORN,
@@ -73,7 +76,7 @@ def test_a_header_glued_to_a_bare_line_begins_a_record() -> None:
 
 
 def test_a_traceback_with_its_line_ends_spelled_out_comes_apart() -> None:
-    text = HEAD + r'\n  File \"/opt/app/a.py\", line 3, in run\n    go()\nValueError: no way\n'
+    text = HEAD + r"\n  File \"/opt/app/a.py\", line 3, in run\n    go()\nValueError: no way\n"
     assert told("x\n" + text) == [
         (1, "x"),
         (2, HEAD),
@@ -121,7 +124,9 @@ def test_a_journal_entry_as_json_is_peeled_by_its_message() -> None:
 
 
 def test_a_docker_json_file_line_is_peeled_by_its_log() -> None:
-    found = records_of(json.dumps({"log": PREFIX + "Boom\n", "stream": "stderr", "time": "2026-08-28T10:12:45Z"}))
+    found = records_of(
+        json.dumps({"log": PREFIX + "Boom\n", "stream": "stderr", "time": "2026-08-28T10:12:45Z"})
+    )
     assert [(r.message, r.envelope.pid) for r in found] == [("Boom", 5)]
 
 
@@ -163,7 +168,10 @@ def test_colours_do_not_move_lines() -> None:
     ("line", "wanted"),
     [
         ('127.0.0.1:5000 - "POST /v1/completions HTTP/1.1" 200 OK', ("POST", "/v1/completions", 200)),
-        ('10.0.0.1 - - [14/Sep/2026:07:42:47 +0000] "GET /v1/models HTTP/1.1" 502 157', ("GET", "/v1/models", 502)),
+        (
+            '10.0.0.1 - - [14/Sep/2026:07:42:47 +0000] "GET /v1/models HTTP/1.1" 502 157',
+            ("GET", "/v1/models", 502),
+        ),
         ('said "POST /x HTTP/1.1" once', None),
         ("nothing of the kind", None),
     ],

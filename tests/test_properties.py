@@ -1,0 +1,213 @@
+"""What holds for any input: an answer, within the contract; and for every sample in every dress."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from logtext import ALL, FAILED, LIVING, Sample, ask, by_name, first, lines, sample
+
+from vdiag.model import Report, Verdict
+
+QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck))
+SMALL = [s for s in ALL if len(s.text) < 25_000]
+
+
+def sound(report: Report, size: int) -> None:
+    """What every report promises."""
+    data = msgspec.json.encode(report)
+    assert msgspec.json.encode(msgspec.json.decode(data, type=Report)) == data
+    assert bool(report.diagnoses) is (
+        report.verdict in (Verdict.DIAGNOSED, Verdict.UNRECOGNISED, Verdict.INCOMPLETE)
+    )
+    for told in report.diagnoses:
+        assert 0 <= told.confidence <= 1
+        assert 1 <= told.line <= max(report.inputs[0].lines, 1)
+        assert told.times >= 1
+        assert told.evidence
+        assert (told.rule is None) <= (report.verdict is not Verdict.DIAGNOSED) or len(report.diagnoses) > 1
+    assert report.inputs[0].bytes == size
+
+
+@given(st.binary(max_size=400))
+@settings(QUIET, max_examples=150)
+def test_any_bytes_get_an_answer(data: bytes) -> None:
+    sound(ask(data), len(data))
+
+
+odd = st.sampled_from(
+    [
+        "Traceback (most recent call last):",
+        '  File "a.py", line 3, in f',
+        "    raise x",
+        "    ^^^^",
+        "ValueError: x",
+        "ValueError:",
+        "The above exception was the direct cause of the following exception:",
+        "During handling of the above exception, another exception occurred:",
+        "(EngineCore_DP0 pid=5) ",
+        "ERROR 08-28 10:12:45 [core.py:708] ",
+        "Nov 29 11:45:00 gpu-02 kernel: ",
+        "vllm-1  | ",
+        "Engine core initialization failed. See root cause above.",
+        "EngineCore_DP0 died",
+        "RuntimeError: CUDA out of memory. Tried to allocate 2.00 GiB",
+        "vLLM API server version 0.11.0",
+        "Application startup complete.",
+        "\x1b[31m",
+        "\r",
+        "\n",
+        "\n",
+        "\n",
+        "\\n",
+        "{",
+        '{"message": "x"}',
+        "\x00",
+        "  | ",
+        "  +-+---------------- 1 ----------------",
+        "1 validation error for VllmConfig",
+        "é",
+    ]
+)
+
+
+@given(st.lists(odd, max_size=60).map("".join))
+@settings(QUIET, max_examples=200)
+def test_any_heap_of_log_parts_gets_an_answer(text: str) -> None:
+    sound(ask(text), len(text.encode()))
+
+
+@given(st.data())
+@settings(QUIET, max_examples=60)
+def test_any_piece_of_a_sample_gets_an_answer(data: st.DataObject) -> None:
+    raw = data.draw(st.sampled_from(SMALL)).text.encode()
+    begin = data.draw(st.integers(0, len(raw)))
+    piece = raw[begin : data.draw(st.integers(begin, len(raw)))]
+    sound(ask(piece), len(piece))
+
+
+@given(st.data())
+@settings(QUIET, max_examples=40)
+def test_a_sample_with_damaged_bytes_gets_an_answer(data: st.DataObject) -> None:
+    raw = bytearray(data.draw(st.sampled_from(SMALL)).text.encode())
+    for _ in range(20):
+        raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
+    sound(ask(bytes(raw)), len(raw))
+
+
+# ---- every sample in every dress -----------------------------------------------------------------------------
+
+
+def _number(row: str, n: int) -> str:
+    return f"2026-11-29T11:44:{n % 60:02}.{n:09}Z {row}"
+
+
+DRESSES = {
+    "journald": lambda row, n: f"Nov 29 11:44:{n % 60:02} gpu-02 vllm[812]: {row}",
+    "journald iso": lambda row, n: f"2026-11-29T11:44:{n % 60:02}+00:00 gpu-02 vllm[812]: {row}",
+    "compose": lambda row, n: f"vllm-1  | {row}",
+    "kubectl --timestamps": _number,
+    "a container runtime": lambda row, n: f"2026-11-29T11:44:{n % 60:02}.{n:09}Z stderr F {row}",
+    "colours": lambda row, n: f"\x1b[0;36m{row}\x1b[0m" if row else row,
+    "what is left of colours": lambda row, n: f"[0;36m{row}[0m" if row else row,
+    "windows": lambda row, n: f"{row}\r",
+    "a pipe that pads": lambda row, n: f"{row}   ",
+}
+DRESSED_ALREADY = ("systemd[1]:", "kernel:", "exited with code", "Attaching to", "journalctl")
+
+
+def undressed(s: Sample) -> bool:
+    """Whether a sample is the output of vLLM alone, so that another collector may put its prefix before it."""
+    return not any(mark in s.text for mark in DRESSED_ALREADY)
+
+
+DRESSABLE = [s for s in [*FAILED, *LIVING] if undressed(s)]
+
+
+@pytest.mark.parametrize("dress", DRESSES)
+@pytest.mark.parametrize("s", DRESSABLE, ids=by_name)
+def test_a_sample_gets_the_same_answer_in_every_dress(dress: str, s: Sample) -> None:
+    dressed = lines(*(DRESSES[dress](row, n) for n, row in enumerate(s.lines)))
+    assert first(ask(dressed)) == (s.verdict, s.rule if s.verdict == "diagnosed" else None, s.line)
+
+
+@pytest.mark.parametrize("dress", ["colours", "windows", "a pipe that pads"])
+@pytest.mark.parametrize("s", [s for s in FAILED if not undressed(s)], ids=by_name)
+def test_a_sample_with_a_collectors_prefix_bears_what_a_terminal_does(dress: str, s: Sample) -> None:
+    dressed = lines(*(DRESSES[dress](row, n) for n, row in enumerate(s.lines)))
+    assert first(ask(dressed)) == (s.verdict, s.rule, s.line)
+
+
+# ---- wrapped ---------------------------------------------------------------------------------------------------
+
+
+def wrapped(row: str, width: int) -> list[str]:
+    return [row[at : at + width] for at in range(0, len(row), width)] or [""]
+
+
+def wrap(s: Sample, width: int, prefix: int = 0) -> tuple[str, list[int]]:
+    """The sample as a terminal of this width shows it, and the number of the line where each row begins.
+
+    `prefix` characters of a row are repeated before its rest.
+    """
+    text: list[str] = []
+    begins: list[int] = []
+    for row in s.lines:
+        begins.append(len(text) + 1)
+        head, *rest = wrapped(row, width)
+        text += [head, *(row[:prefix] + part for part in rest)]
+    return lines(*text), begins
+
+
+def honest(report: Report, s: Sample, line: int, last: int) -> None:
+    """The sample's own answer, or one that claims no other cause with certainty."""
+    if not report.diagnoses:
+        raise AssertionError(f"a failure was not seen: {report.verdict}")
+    top = report.diagnoses[0]
+    if top.rule == s.rule:
+        assert line <= top.line <= last
+    else:
+        assert top.confidence < 0.9, f"{top.rule} at line {top.line} with {top.confidence}"
+
+
+WRAPPABLE = [s for s in FAILED if s.name != "wrapped-message" and s.rule != "model-name-not-served"]
+
+
+@pytest.mark.parametrize("s", WRAPPABLE, ids=by_name)
+@pytest.mark.parametrize("width", [60, 79, 80, 97, 100, 120, 132, 161, 200, 250])
+def test_a_hard_wrapped_sample_gets_its_answer_or_an_honest_one(width: int, s: Sample) -> None:
+    text, begins = wrap(s, width)
+    begins.append(text.count("\n") + 1)
+    honest(ask(text), s, begins[(s.line or 1) - 1], begins[s.line or 1] - 1)
+
+
+@given(st.sampled_from(WRAPPABLE), st.integers(60, 250))
+@settings(QUIET, max_examples=60)
+def test_a_sample_wrapped_at_any_width_gets_its_answer_or_an_honest_one(s: Sample, width: int) -> None:
+    text, begins = wrap(s, width)
+    begins.append(text.count("\n") + 1)
+    honest(ask(text), s, begins[(s.line or 1) - 1], begins[s.line or 1] - 1)
+
+
+KV = sample("kv-cache-too-small")
+MESSAGE = KV.lines[(KV.line or 1) - 1]
+
+
+@pytest.mark.parametrize("width", range(60, 251, 5))
+@pytest.mark.parametrize(
+    "before", ["", MESSAGE[: MESSAGE.index("(EngineCore")], MESSAGE[: MESSAGE.index("ValueError")]]
+)
+def test_a_message_wrapped_with_its_prefix_on_every_row(width: int, before: str) -> None:
+    """Some collectors break long messages and put their prefix before each part."""
+    message = MESSAGE.removeprefix(MESSAGE[: MESSAGE.index("ValueError")])
+    rows = [before + part for part in wrapped(message, width)]
+    top = ask(lines("x", *rows)).diagnoses[0]
+    assert (top.rule, top.line) == ("kv-cache-too-small", 2)
+
+
+@pytest.mark.parametrize("width", range(60, 251, 5))
+def test_a_message_wrapped_without_its_prefix_on_the_rest(width: int) -> None:
+    row = MESSAGE[MESSAGE.index("(EngineCore") :]
+    top = ask(lines("x", *wrapped(row, width))).diagnoses[0]
+    assert (top.rule, top.line in (2, 3)) == ("kv-cache-too-small", True)
