@@ -12,6 +12,7 @@ from vdiag.cli.status import ExitStatus, status_of
 from vdiag.model import Report, Severity
 
 if TYPE_CHECKING:
+    from vdiag.intake.fetch import Fetched
     from vdiag.rulebook import Rulebook
 
 UNREAD = ("could not be read", "reading ended early")  # gaps that the call is to blame for
@@ -52,18 +53,72 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
     "diagnose", short_help="Diagnose log files or standard input (this is what plain `vdiag` does)."
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
+@click.option(
+    "-u",
+    "--unit",
+    "units",
+    multiple=True,
+    metavar="UNIT",
+    help="Read this systemd unit's journal of its last start, and the kernel log of the same time.",
+)
+@click.option("--user", is_flag=True, help="The unit is one of your own (systemctl --user).")
+@click.option(
+    "-c",
+    "--container",
+    "containers",
+    multiple=True,
+    metavar="NAME",
+    help="Read this docker or podman container's log and state, and the kernel log of the same time.",
+)
+@click.option(
+    "-f",
+    "--follow",
+    "following",
+    is_flag=True,
+    help="Go on reading; print each failure when it has settled, and a summary at Ctrl-C.",
+)
 @report_options
 @click.pass_obj
-def diagnose(console: Console, /, files: tuple[str, ...], **options: Any) -> ExitStatus:
+def diagnose(
+    console: Console,
+    /,
+    files: tuple[str, ...],
+    units: tuple[str, ...],
+    user: bool,
+    containers: tuple[str, ...],
+    following: bool,
+    **options: Any,
+) -> ExitStatus:
     """Diagnose log files, told together as one story, or standard input (`-`, or no file at all)."""
-    if not files and console.stdin_is_terminal:
+    fetching = bool(units or containers)
+    if user and not units:
+        raise click.UsageError("--user goes with -u UNIT.")
+    if following and (fetching or len(files) > 1):
+        raise click.UsageError(
+            "--follow reads one file, or standard input: journalctl -fu UNIT | vdiag --follow"
+        )
+    if not files and not fetching and console.stdin_is_terminal:
         console.say(f"nothing to read.\n{HOW_TO}")
         return ExitStatus.USAGE
-    return diagnose_files(console, list(files) or ["-"], **options)
+    if following:
+        from vdiag.cli.follow import follow
+
+        return follow(console, *(files or ["-"]), **options)
+    fetched = None
+    if fetching:
+        from vdiag.intake.fetch import fetch
+
+        fetched = fetch(units, containers, user=user)
+    return diagnose_files(console, list(files), fetched, **options)
 
 
 def diagnose_files(
-    console: Console, files: list[str], *, rules: tuple[str, ...], **options: Any
+    console: Console,
+    files: list[str],
+    fetched: Fetched | None = None,
+    *,
+    rules: tuple[str, ...],
+    **options: Any,
 ) -> ExitStatus:
     """The way of the data: rules and sources in, a report out. What could be read is reported in any case."""
     from vdiag.cli.progress import progress_for
@@ -71,17 +126,27 @@ def diagnose_files(
     from vdiag.pipeline import diagnose as diagnosed
 
     rulebook, faults = rulebook_for(rules)
-    sources, unreadable = opened(files, console.stdin)
+    sources, unreadable = opened(files, console.stdin) if files or fetched is None else ([], [])
     faults += unreadable
+    if fetched is not None:
+        sources = fetched.sources + sources
+        faults += fetched.problems
     for fault in faults:
         console.say(fault)
     if not sources:
         return ExitStatus.USAGE
     with progress_for(console, sources) as progress:
         report = diagnosed(sources, rulebook=rulebook, progress=progress)
-    unread = [(read.name, gap) for read in report.inputs for gap in read.gaps if gap.what.startswith(UNREAD)]
-    for name, gap in unread:
-        console.say(f"{name}: {gap.what}")
+    spare = fetched.spare if fetched is not None else set()
+    unread = [
+        f"{read.name}: {gap.what}"
+        for read in report.inputs
+        for gap in read.gaps
+        if gap.what.startswith(UNREAD) and read.name not in spare
+    ]
+    unread += fetched.tell(report) if fetched is not None else []
+    for fault in unread:
+        console.say(fault)
     return finish(console, report, faulty=bool(faults or unread), **options)
 
 
