@@ -7,8 +7,12 @@ import re
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+import msgspec
+
 from vdiag.model import Envelope, Kind, Record
+from vdiag.scan import journal
 from vdiag.scan.envelope import Peeler, has_escapes, strip_escapes
+from vdiag.scan.gaps import Gaps
 
 LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
 
@@ -26,6 +30,13 @@ _ACCESS = re.compile(
 # Rows of a traceback that only mean something whole.
 _TRACEBACK_ROWS = ('File "', "Traceback (most", "The above exception was", "During handling of the above")
 _WORTH_SPLITTING = re.compile(r"File \\?\"|\\n(?:\([A-Z]\w+ pid=|INFO|WARNING|ERROR|Traceback|\w*Error: )")
+# What journalctl says itself between the entries, and its catalogue's explanations of an entry.
+_NOTICE = re.compile(
+    r"░░|-- (?:Boot [0-9a-f]{32} --|Reboot --|No entries --|(?:Journal|Logs) begins? at |"
+    r"(?:Subject|Defined-By|Support|Documentation): )"
+)
+_BOX = "│┃"
+_ODD = frozenset("{ -░" + _BOX)  # first characters that ask for a closer look
 _JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
 
 
@@ -58,10 +69,11 @@ class Scanner:
     def __init__(self, source: int) -> None:
         self.source = source
         self._peeler = Peeler()
-        self._jsons: dict[tuple[str, str], Envelope] = {}
+        self.gaps = Gaps()
 
     def text(self, text: str, first: int = 1) -> Iterator[Record]:
         """Records of a text whose first physical line has the number `first`."""
+        self.gaps.look(text, first.__add__)
         if has_escapes(text):
             return self.records(map(strip_escapes, text.split("\n")), first)
         return self.records(text.split("\n"), first)
@@ -69,6 +81,7 @@ class Scanner:
     def records(self, lines: Iterable[str], first: int = 1) -> Iterator[Record]:
         """Records of physical lines without escapes, numbered from `first`; they come without their `\\n`."""
         source, peel = self.source, self._peeler.peel
+        head = ""  # the latest line that begins with a prefix, if any does
         for number, raw in enumerate(lines, first):
             line = raw
             if line.endswith("\r"):
@@ -76,18 +89,37 @@ class Scanner:
             if len(line) > LONGEST_LINE:
                 line = clip(line)
             if "\r" in line or "\\n" in line:
+                if line.endswith("\\n"):  # RunPod ends each line so
+                    line = line[:-2]
                 parts = _parts(line)
                 if len(parts) > 1:
                     for part in parts:
                         yield from self._split(part, number)
                     continue
-            if line[:1] == "{" and line.rstrip()[-1:] == "}":
-                yield from self._json(line, number)
+            if line[:1] not in _ODD:
+                head = line
+            elif line[0] == " ":
+                width = head.find(": ", 12) + 2
+                if width > 14 and line[:width].isspace() and len(line) > width:
+                    yield from self._hanging(head[:width], line, number)
+                    continue
+            elif line[0] == "{":
+                if line.rstrip()[-1:] == "}":
+                    yield from self._json(line, number)
+                    continue
+            elif line[0] in _BOX:
+                line = line[2 if line[1:2] == " " else 1 :].rstrip(_BOX + " ")
+            elif _NOTICE.match(line):
                 continue
             envelope, message = peel(line)
             if ("pid=" in message or "-" in message) and _MAYBE_GLUE.search(message):
                 yield from self._split(line, number)
-            elif message[:1] == "{" and envelope.unit and message.rstrip()[-1:] == "}":
+            elif (
+                message[:1] == "{"
+                and (envelope.unit or envelope.time)
+                and envelope.kind is Kind.NATIVE
+                and message.rstrip()[-1:] == "}"
+            ):
                 yield from self._json(message, number, envelope)
             else:
                 yield Record(source, number, message, envelope)
@@ -120,6 +152,16 @@ class Scanner:
             if not opened:
                 yield Record(self.source, first, message, envelope)
 
+    def _hanging(self, prefix: str, line: str, number: int) -> Iterator[Record]:
+        """A later row of a message that journalctl printed with several: it is indented by the first one's prefix."""
+        outer, rest = self._peeler.peel(prefix)
+        if rest or not outer.time:
+            envelope, message = self._peeler.peel(line)
+        else:
+            inner, message = self._peeler.peel(line[len(prefix) :])
+            envelope = journal.merged(inner, journal.rest_of(outer))
+        yield Record(self.source, number, message, envelope)
+
     def _split(self, line: str, number: int) -> Iterator[Record]:
         envelope, message = self._peeler.peel(line)
         parts = [p for p in _GLUE.split(message) if p]
@@ -134,6 +176,9 @@ class Scanner:
     def _json(self, line: str, number: int, outer: Envelope | None = None) -> Iterator[Record]:
         """A JSON log line as the records it stands for; any other JSON is a record as it is (an HTTP body)."""
         value = _decode(line)
+        if value is not None and journal.is_entry(value):
+            yield from self._entry(journal.of_dict(value), number, outer)
+            return
         key = next((k for k in _JSON_KEYS if isinstance(value.get(k), str)), "") if value else ""
         if (
             value is None
@@ -171,10 +216,27 @@ class Scanner:
             inner, message = self._peeler.peel(strip_escapes(row.rstrip("\r")))
             yield Record(self.source, number, message, inner if inner.level or inner.role else fixed)
 
+    def _entry(self, entry: journal.Entry, number: int, outer: Envelope | None) -> Iterator[Record]:
+        """An entry of a journal or of docker's json-file among other lines."""
+        told = entry.envelope()
+        if outer is not None:
+            told = journal.merged(told, outer)
+        texts = [entry.log] if isinstance(entry.log, str) else entry.texts()
+        if texts is None:
+            self.gaps.long(number, journal.one(entry.tag))
+        for text in texts or ():
+            for i, row in enumerate(text.rstrip("\n").split("\n")):
+                inner, message = self._peeler.peel(strip_escapes(row.rstrip("\r")))
+                envelope = journal.merged(inner, journal.rest_of(told) if i else told)
+                yield Record(self.source, number, message, envelope)
+
 
 def _decode(line: str) -> dict[str, Any] | None:
     try:
-        value = json.loads(line)
-    except (ValueError, RecursionError):
-        return None
+        value = msgspec.json.decode(line)
+    except (msgspec.DecodeError, RecursionError, UnicodeEncodeError):
+        try:  # slower, and less strict
+            value = json.loads(line)
+        except (ValueError, RecursionError):
+            return None
     return value if isinstance(value, dict) else None
