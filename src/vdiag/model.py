@@ -120,7 +120,7 @@ class Event(msgspec.Struct):
     lines: list[int]  # the physical line of each row
     exception: str = ""  # dotted type; empty for other kinds
     traceback: int = 0  # number of the traceback (chain) it belongs to; 0: none
-    link: str = ""  # how it hangs on the exception before it in its chain: "cause" | "context" | ""
+    link: str = ""  # how it hangs on the exception before it in its chain: "cause" | "context" | "group" | ""
     frames: list[str] = []  # `File "…", line N, in f` as printed, outermost first, at most the last 40
     headless: bool = False  # the traceback's head is not in the log
     ignored: bool = False  # Python itself says it ignored the exception
@@ -183,6 +183,7 @@ class Explained(msgspec.Struct):
 
     rule: str | None
     line: int
+    source: str = ""  # its input; empty: that of the diagnosis
 
 
 class Fix(msgspec.Struct):

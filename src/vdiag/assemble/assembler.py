@@ -16,6 +16,7 @@ from vdiag.assemble.shapes import (
     DIRECT_CAUSE,
     DURING_HANDLING,
     FRAME,
+    GROUP_HEAD,
     GROUP_MARK,
     HEAD,
     is_echo,
@@ -29,7 +30,7 @@ MOST_LANES = 4096
 
 _PYDANTIC = re.compile(r"\d+ validation errors? for ")
 _BREAKS = re.compile(  # an unprefixed row that begins something of its own
-    r"Process \S+:$|Exception (?:in thread|ignored in)|\S+: error: |INFO|Traceback|Loading |Capturing |\[rank\d"
+    r"Process \S+:$|Exception (?:in|ignored in) |(?:Task|Future) exception |\S+: error: |INFO|Traceback|Loading |Capturing |\[rank\d"
 )
 
 
@@ -122,9 +123,12 @@ class Assembler:
             first = " "
         if first == " " or first == "\t":
             stripped = message.lstrip()
-            if stripped[:1] in ("|", "+") and (lane.open or lane.chain) and GROUP_MARK.match(message):
+            if stripped[:1] in ("|", "+") and (lane.open or lane.chain or GROUP_HEAD in message):
                 message = GROUP_MARK.sub("", message)
                 stripped = message.lstrip()
+                if stripped.startswith(GROUP_HEAD):
+                    self._head(lane, record)
+                    return
             if stripped.startswith('File "'):
                 if not lane.open:
                     self._begin(lane, headless=not lane.link)
@@ -227,7 +231,7 @@ class Assembler:
         lane.open = False
         self._open_tracebacks -= 1
         lane.frames = []
-        lane.link = ""
+        lane.link = "group" if name.endswith("ExceptionGroup") else ""
         lane.ignored = False
         lane.event = event
         self._latest, self._latest_line = event, record.line

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 HEAD = "Traceback (most recent call last):"
+GROUP_HEAD = "Exception Group Traceback (most recent call last):"
 FRAME = re.compile(r'\s*File "(?P<file>[^"]+)", line (?P<line>\d+)(?:, in (?P<function>.*))?')
 DIRECT_CAUSE = "The above exception was the direct cause of the following exception:"
 DURING_HANDLING = "During handling of the above exception, another exception occurred:"

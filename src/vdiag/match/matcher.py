@@ -90,9 +90,10 @@ class Matcher:
         """Whether a rule may speak of a row of an event; a later row of a log record may be a line of its own."""
         own = row > 0 and event.kind is Kind.LOG
         rank = 3 if own else _RANKS.get(event.envelope.level, 3)
-        if rule.role is Role.CAUSE and rank < _LOWEST[rule.level]:
-            return False
         kind = Kind.NATIVE if own else event.kind
+        raised = kind is Kind.EXCEPTION and bool(event.frames)  # a traceback counts, however it was logged
+        if rule.role is Role.CAUSE and rank < _LOWEST[rule.level] and not raised:
+            return False
         if rule.where == "any" or (row > 0 and kind is not Kind.KERNEL):
             return True
         if rule.where == "exception":

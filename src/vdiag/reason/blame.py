@@ -19,6 +19,7 @@ from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
 FAR = 1 << 60
+NOTHING = "\0"  # a lane that no mark has
 
 
 class Node(msgspec.Struct):
@@ -132,7 +133,9 @@ class _Judge:
             return matches
         left = [m for m in matches if not any(self._beats(o, m) for o in matches if o is not m)] or matches
         if event.kind is Kind.EXCEPTION:
-            return [max(left, key=lambda m: (self._specific(m), -m.span[0]))]
+            winner = max(left, key=lambda m: (self._specific(m), -m.span[0]))
+            first = min((m for m in left if m.rule == winner.rule), key=lambda m: m.span[0])
+            return [msgspec.structs.replace(first, captures={**first.captures, **winner.captures})]
         winners: list[Match] = []
         for match in sorted(left, key=lambda m: (-self._specific(m), m.span[0])):
             if not any(_overlap(match, w) or match.row == w.row for w in winners):
@@ -158,8 +161,14 @@ class _Judge:
             return False
         if rule.often and not self._often(match, rule.often):
             return False
+        if (
+            rule.repeats > 1
+            and len({m.line for m in self.episode.matches if m.rule == match.rule}) < rule.repeats
+        ):
+            return False
         if rule.frames:
             frames = self.frames.get(match.event.traceback) if match.event.traceback else None
+            frames = frames or _origin(match.event)
             if frames:
                 return any(_in_frame(want, frame) for want in rule.frames for frame in frames)
             if not rule.phase:
@@ -186,7 +195,11 @@ class _Judge:
     def _chains(self, causes: list[Node], symptoms: list[Node]) -> list[Node]:
         """One root a traceback chain: the causes without those that another of their chain explains, and unknown roots."""
         known = {id(n.event): n for n in causes}
-        spoken = {id(n.event) for n in symptoms} | {id(n.event) for n in self.result.notices}
+        spoken = {
+            id(n.event)
+            for n in (*symptoms, *self.result.notices)
+            if n.match is not None and n.match.row <= n.event.root_row
+        }
         benign = {
             id(m.event) for m in self.episode.matches if self._rule(m).role is Role.BENIGN and self._holds(m)
         } - known.keys()
@@ -213,7 +226,7 @@ class _Judge:
             rest = [e for e in chain if id(e) not in spoken and id(e) not in benign]
             if not rest or rest[0].ignored:
                 continue
-            event = rest[0]
+            event = next((e for e in rest if not e.exception.endswith("ExceptionGroup")), rest[0])
             unknown.append(Node(event, event.line, weak=_mild(event)))
         return [n for n in causes if id(n) not in beaten] + unknown
 
@@ -229,7 +242,13 @@ class _Judge:
         if any(node.line <= line <= end + 3 for line in notices):
             return False
         until = next((line for line in notices if line > end), FAR)
-        return self.episode.alive_after(end, node.event.envelope.lane, until)
+        return self.episode.alive_after(end, self._lane(node), until)
+
+    @staticmethod
+    def _lane(node: Node) -> str:
+        """The process whose progress shows that a node was survived; none for what others say of it."""
+        own = node.event.kind in (Kind.EXCEPTION, Kind.LOG)
+        return node.event.envelope.lane if own else NOTHING
 
     def _broke(self, node: Node) -> bool:
         """Whether a fault that a living server would bear was what this run failed with."""
@@ -237,7 +256,7 @@ class _Judge:
             return False
         end = node.event.lines[-1]
         until = next((n.line for n in sorted(self.result.notices, key=_order) if n.line > end), FAR)
-        return not self.episode.alive_after(end, node.event.envelope.lane, until)
+        return not self.episode.alive_after(end, self._lane(node), until)
 
     # ---- ranking -------------------------------------------------------------------------------------------
 
@@ -313,6 +332,12 @@ _DEPTH = {"worker": 0, "vllmwo": 0, "raywor": 0, "engine": 1, "apiser": 2}
 
 def _overlap(one: Match, other: Match) -> bool:
     return one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
+def _origin(event: Event) -> list[str]:
+    """The file that logged an event, as a frame; none where the log line does not say."""
+    file, _, line = event.envelope.origin.partition(":")
+    return [f'File "{file}", line {line}, in ?'] if file and line.isdigit() else []
 
 
 def _in_frame(want: str, frame: str) -> bool:

@@ -11,18 +11,20 @@ from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
 from vdiag.reason.blame import Blame, Node, judge
 from vdiag.reason.join import Kin
+from vdiag.reason.joining import Join, join
 from vdiag.reason.story import Episode, tell
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
 
 _SUPPORT = {
     Verdict.DIAGNOSED: 3.0,
-    Verdict.UNRECOGNISED: 2.0,
+    Verdict.UNRECOGNISED: 0.65,
     Verdict.INCOMPLETE: 1.0,
     Verdict.STARTING: 0.9,
     Verdict.HEALTHY: 0.8,
     Verdict.EMPTY: 0.0,
 }
+PER_RULE = 0.1  # each further wording that a reading makes legible
 NOTICED = "noticed"
 CAUSE = "cause"
 UNKNOWN = "unknown"
@@ -46,12 +48,14 @@ class Conclusion(msgspec.Struct):
     verdict: Verdict
     findings: list[Finding]
     blames: list[Blame]
+    joins: list[Join] = []  # what one input was found to say about a failure in another
 
     @property
     def support(self) -> float:
         """How much this reading explains: of two readings of one text the better supported wins."""
         best = self.findings[0].confidence if self.findings else 0.0
-        return _SUPPORT[self.verdict] + best
+        known = set().union(*(blame.episode.rules for blame in self.blames))
+        return _SUPPORT[self.verdict] + best + PER_RULE * len(known)
 
 
 def conclude(
@@ -61,8 +65,14 @@ def conclude(
     episodes = tell(events, matches, served, rulebook)
     kin = Kin(events)
     blames = [judge(episode, kin, rulebook) for episode in episodes]
-    _lend(blames)
+    joins = join(blames)
+    # What is no server's log, and was not joined to one, comes first here: later runs stand before earlier ones.
+    servers = {e.source for e in episodes if e.marks or e.served}
+    blames.sort(key=lambda blame: blame.episode.source in servers)
     findings = _fold([f for blame in reversed(blames) for f in _findings(blame)])
+    most = {id(j.told): j.most for j in joins}
+    for finding in findings:
+        finding.confidence = min(finding.confidence, most.get(id(finding.node), 1.0))
     for finding in findings:
         finding.recovered_at = _recovered(finding, blames)
     findings.sort(key=_importance)
@@ -71,26 +81,11 @@ def conclude(
         # Clients that call too early do not hide that the server is still starting.
         last.aside += [(f.node, "the server is still starting") for f in findings]
         findings = []
-    return Conclusion(_verdict(findings, blames, spoke), findings, blames)
+    return Conclusion(_verdict(findings, blames, spoke), findings, blames, joins)
 
 
 def _is_client(finding: Finding) -> bool:
     return finding.node.rule is not None and finding.node.rule.severity is Severity.CLIENT
-
-
-def _lend(blames: list[Blame]) -> None:
-    """A kernel's or unit's word in one input explains a death that another input only notices."""
-    tellers = [b for b in blames if b.roots and b.roots[0].outside and not b.notices]
-    deaf = [b for b in blames if b.notices and not b.roots]
-    if len({b.episode.source for b in blames}) < 2:
-        return
-    for teller in tellers:
-        for blame in deaf:
-            if blame.episode.source != teller.episode.source:
-                teller.explained += blame.notices + blame.explained
-                teller.failed = True
-                teller.episode.facts = {**blame.episode.facts, **teller.episode.facts}
-                blame.notices, blame.failed = [], False
 
 
 def _findings(blame: Blame) -> list[Finding]:
@@ -103,11 +98,11 @@ def _findings(blame: Blame) -> list[Finding]:
     if findings:
         return findings
     if blame.notices:
-        # What a process's death says beats a generic trailer; the earliest of them notices it first.
+        # A death tells more than a generic trailer, and so does a consequence with news that stands before it.
         deaths = [n for n in blame.notices if n.rule is not None and n.rule.marks == "death"]
-        return [
-            Finding(NOTICED, min(deaths or blame.notices, key=lambda n: n.line), blame, confidence.NOTICE)
-        ]
+        news = [n for n in blame.explained if n.rule is not None and n.event.kind is Kind.EXCEPTION]
+        first = min(deaths or [*blame.notices, *news], key=lambda n: n.line)
+        return [Finding(NOTICED, first, blame, confidence.NOTICE)]
     if blame.failed and blame.explained:
         first = blame.explained[0]
         return [Finding(NOTICED, first, blame, confidence.NOTICE)]

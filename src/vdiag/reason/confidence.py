@@ -26,7 +26,7 @@ def of_cause(node: Node, blame: Blame) -> float:
     if not living and not blame.failed:
         score -= 0.1
     if match.loose:
-        score -= 0.03
+        score -= 0.08
     if node.weak:
         score -= 0.1 if blame.failed else 0.2
     if node.event.kind is Kind.NATIVE and not (blame.notices or blame.explained):

@@ -9,11 +9,12 @@ from typing import Any
 import msgspec
 
 from vdiag.match.matcher import Match
-from vdiag.model import Event, Phase, Role, Severity
+from vdiag.model import Event, Kind, Phase, Role, Severity
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
 _PHASES = {p.value: p for p in Phase}
+NOBODY = "?"  # the lane of a mark that any process may have printed
 _ALIVE = ("ready", Phase.SERVING.value)
 
 
@@ -93,7 +94,8 @@ def _of_source(
     for match in matches:
         rule = rulebook.rules[match.rule]
         if rule.marks:
-            marks.append(Mark(match.line, rule.marks, match.event.envelope.lane))
+            native = match.event.kind is Kind.NATIVE
+            marks.append(Mark(match.line, rule.marks, NOBODY if native else match.event.envelope.lane))
     starts = _starts(
         marks, served, [m.line for m in matches if rulebook.rules[m.rule].role is not Role.CONTEXT]
     )

@@ -68,6 +68,7 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     beats: list[str] = []  # rules this one wins against where both match in an episode
     alone: bool = True  # false: counts only if something in the episode failed
     often: float = 0.0  # the share of the episode's lines from the same place in the code that must match
+    repeats: int = 1  # counts only from this many matching lines in the episode
     literal: str = ""  # what the prefilter looks for, if the derived one is poor
     avoid: list[str] = []
     upstream: list[Upstream] = []

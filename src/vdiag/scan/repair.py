@@ -31,7 +31,8 @@ _OWN = re.compile(  # what a line begins with that is not the rest of the one be
     r"\s*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
     r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|The above exception|Process \w+|\S+: error: |[$#>] |$)"
 )
-_FRAME = re.compile(r'(\s*)File "[^"]+", line \d+, in \S+\s*$')
+_FRAME = re.compile(r'File "[^"]+", line \d+, in \S+\s*$')
+_CARETS = re.compile(r"\s[~^]+\s*$")
 TURNED = "it was printed newest first and is read the other way round"
 SAMPLE = 400  # lines looked at to see whether a step is needed
 MOSTLY = 0.7
@@ -149,24 +150,14 @@ def _turned(pieces: list[Piece]) -> Step:
 def _traceback_votes(rows: list[str]) -> tuple[int, int]:
     """How many rows of tracebacks stand the wrong way round, and how many the right way.
 
-    A head stands above its frames, a frame that is whole above its code.
+    A head stands above its first frame; carets stand under their code, so above the next frame.
     """
     wrong = right = 0
     for i, row in enumerate(rows):
-        before, behind = rows[i - 1] if i else "", rows[i + 1] if i + 1 < len(rows) else ""
-        if "Traceback (most recent call last)" in row:
-            wrong += _FRAME.search(before) is not None
-            right += _FRAME.search(behind) is not None
-        m = _FRAME.search(row)
-        if m is not None:
-            wrong += _deeper(before, m.end(1))
-            right += _deeper(behind, m.end(1))
+        if "Traceback (most recent call last)" in row or _CARETS.search(row):
+            wrong += i > 0 and _FRAME.search(rows[i - 1]) is not None
+            right += i + 1 < len(rows) and _FRAME.search(rows[i + 1]) is not None
     return wrong, right
-
-
-def _deeper(text: str, depth: int) -> bool:
-    """Whether a row's text is indented like code under a frame whose `File` begins at `depth`."""
-    return len(text) > depth and not text[max(depth - 2, 0) : depth + 2].strip() and not _FRAME.search(text)
 
 
 def _joined(pieces: list[Piece]) -> list[list[Piece]] | None:
@@ -177,7 +168,7 @@ def _joined(pieces: list[Piece]) -> list[list[Piece]] | None:
     width = max(lengths)
     if not NARROWEST <= width <= WIDEST:
         return None
-    hard = lengths[width] >= 3 or (lengths[width] >= 1 and len(pieces) <= 12)
+    hard = lengths[width] >= (2 if len(pieces) <= 12 else 3)
     lines: list[list[Piece]] = []
     merged = 0
     for n, text in pieces:
@@ -194,6 +185,10 @@ def _joined(pieces: list[Piece]) -> list[list[Piece]] | None:
 def _goes_on(before: str, text: str, width: int, hard: bool) -> bool:
     if not before.strip() or not text.strip():
         return False
+    if not before.strip(" ^~") and text.strip(" ^~"):
+        return False  # carets that happen to end at the width
+    if text[:1] == " " and _FRAME.search(before):
+        return False  # the code under a frame that is whole
     if hard and len(before) == width:
         return not (_OWN.match(text) and text[:1] != " ") or text[:1].islower()
     if _OWN.match(text) or text[:1] == " ":
