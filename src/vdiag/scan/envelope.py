@@ -35,6 +35,12 @@ _LEVELS = {
     "ERR": "ERROR", "EMERG": "CRITICAL", "CRIT": "CRITICAL", "ALERT": "CRITICAL", "NOTICE": "INFO",
 }  # fmt: skip
 _LEVEL = r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|RROR|ARNING|NFO|EBUG)"
+_HOST = r"[\w.-]+(?::[\w:.]*\w)?"  # a name, or an IPv6 address
+_TAG = r"[^\s:\[\]]+"
+# Month and weekday by their shape, in any language: letters with marks and a dot (`Sept.`), or `9月`.
+_NAME = r"[^\s\d:()\[\]{}<>=|\"'/]{1,8}"
+_MONTH = _NAME + r"(?: \d{1,2}(?= [ \d]\d \d\d:))?"  # Vietnamese counts its months
+_CLOCK = r"\d\d:\d\d:\d\d(?:\.\d+)?"
 _ISO = r"\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?: ?Z|[+-]\d\d:?\d\d)?"
 
 # name → pattern. The groups are fields of Envelope; `who` is a process's name with its rank.
@@ -54,45 +60,87 @@ _LAYERS: dict[str, tuple[str, str]] = {
     "rank": ("[", r"\[(?P<who>rank\d+)\]: ?"),
     "address": ("[", r"\[address=[^\]\s]+, pid=(?P<pid>\d+)\] ?"),
     "c10": ("[", r"\[(?P<level>[IWEF])\d{3,4} \d\d:\d\d:\d\d\.\d+ (?P<origin>\S+:\d+)\] ?"),
-    "dmesg": ("[", r"(?P<kernel>)\[(?P<time> {0,6}\d{1,9}\.\d{6})\](?: |$)"),
+    "kubectl": ("[", r"\[pod/(?P<unit>[\w.-]+/[\w.-]+)\] ?"),
+    "monotonic": (  # journalctl's short-monotonic and short-delta; a kernel line has no host
+        "[",
+        r"\[(?P<time> {0,6}\d{1,9}\.\d{6})(?: [ <][ \d.]{12,24}[ *]?[>*]?>?| {10,24})?\] (?P<host>[\w.-]+) "
+        r"(?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\]|(?<= kernel)): ?",
+    ),
+    "dmesg": ("[", r"(?P<kernel>)\[(?P<time> {0,6}\d{1,9}\.\d{6})\](?:\[ *[TC]\d+\])?(?: |$)"),
     "dmesg -T": (
         "[",
-        r"(?P<kernel>)\[(?P<time>[^\W\d]{2,5}\.? [^\W\d]{2,5}\.? +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
+        r"(?P<kernel>)\[(?P<time>" + _NAME + r" " + _MONTH + r" +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
     ),
     "bracketed time": ("[", r"\[(?P<time>" + _ISO + r")\] ?"),
     "bracketed level": ("[", r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]:? ?"),
-    "dmesg -x": ("k", r"(?P<kernel>)kern  ?:(?P<level>\w+) *: "),
+    "talos": ("kuds", r"(?P<kernel>)(?:kern|user|daemon|syslog): +\w+: \[(?P<time>" + _ISO + r")\]: ?"),
+    "talos node": (
+        "012",
+        r"(?P<host>\d{1,3}(?:\.\d{1,3}){3}): (?=(?:kern|user|daemon|syslog): +\w+: \[|\d{4}-\d\d-\d\dT|\{)",
+    ),
+    "dmesg -x": ("kuds", r"(?P<kernel>)(?:kern|user|daemon|syslog) {0,3}:(?P<level>\w+) *: "),
     "kernel": ("k", r"(?P<kernel>)kernel: ?"),
     "systemd": ("s", r"systemd\[\d+\]: "),
     "syslog": (
         "",
-        r"(?P<time>[^\W\d]{2,5}\.? [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?) (?P<host>[\w.:-]+) (?P<unit>[^\s:\[\]]+)(?:\[(?P<pid>\d+)\])?: ?",
+        r"(?=\S{1,9} +\d)(?:(?P<time>" + _MONTH + r" [ \d]\d " + _CLOCK + r")"
+        r"|" + _NAME + r" (?P<time2>\d{4}-\d\d-\d\d " + _CLOCK + r") [A-Z\d+-]{2,6}) "
+        r"(?:(?P<host>" + _HOST + r") (?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\])?"
+        r"|(?P<unit2>" + _TAG + r")(?:\[(?P<pid2>\d+)\]|(?<= kernel))): ?",
+    ),
+    "syslog 月": (
+        "123456789",
+        r"(?P<time>\d{1,2}(?:月|월) [ \d]\d " + _CLOCK + r") "
+        r"(?:(?P<host>" + _HOST + r") )?(?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\]|(?<= kernel)): ?",
     ),
     "syslog iso": (
         "012",
-        r"(?P<time>" + _ISO + r") (?P<host>[\w.-]+) (?P<unit>[^\s:\[\]]+)(?:\[(?P<pid>\d+)\])?: ?",
+        r"(?P<time>" + _ISO + r") (?:(?P<host>[\w.-]+) )?(?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\]|(?<= kernel)): ?",
     ),
-    "cri": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?: |$)"),
+    "syslog iso, no pid": (  # a container's time stamp is finer, or in UTC by its letter: what follows is no host
+        "012",
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d{6})?[+-]\d\d:?\d\d) (?P<host>[\w.-]+) (?P<unit>" + _TAG + r"): ",
+    ),
+    "short-unix": (
+        "12",
+        r"(?P<time>\d{10}\.\d{6}) (?P<host>[\w.-]+) (?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\]|(?<= kernel)): ?",
+    ),
+    "dmesg iso": ("012", r"(?P<kernel>)(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d) "),
+    "cri": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?::\S*)?(?: |$)"),
     "logging": (
         "012",
         r"(?P<time>" + _ISO + r") +(?:- +)?(?:\[[^\]\s]*\] +)?(?:[\w.:/-]+ +(?:- +)?)?(?:\d+ +)?(?:- +)?\[?"
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?: +- +|:? +)",
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- +|:? +)",
     ),
     "nginx": (
         "012",
         r"(?P<http>)(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?",
     ),
-    "time": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?(?:Z|[+-]\d\d:?\d\d)) "),
+    "time": (
+        "012",
+        r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
+        r"(?: (?:UTC|GMT|MSK|CES?T|[ECMP][SD]T|[JIBK]ST))?:?(?: |$)",
+    ),
+    "google cloud": (  # its level tells the stream, not what the program said
+        "DINWECA",
+        r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) "
+        r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z) "
+        r"(?:\[resource\.labels\.\w+: (?P<unit>[^\]\n]+)\] ?)?",
+    ),
+    "runpod": ("abcdefghijklmnopqrstuvwxyz0123456789", r"(?P<unit>[a-z0-9]{8,24})\[(?:info|error|warn|warning|debug)\] ?"),
+    "pm2": ("0123456789", r"\d{1,3}\|(?P<unit>[\w.-]+) {0,30}\| ?"),
     "glog": (
         "IWEF",
         r"(?P<level>[IWEF])(?P<time>\d{4} \d\d:\d\d:\d\d\.\d+) +\d+ (?P<origin>\S+:\d+)\] ?",
     ),
-    "compose": ("", r"(?P<unit>[A-Za-z][\w.-]{0,62}?) {0,30}\| (?! *[|^~])"),
+    "compose": ("", r"(?P<unit>[A-Za-z][\w.-]{0,62}?)(?: stdout| stderr)? {0,30}\| (?! *[|^~])"),
 }  # fmt: skip
 
 _ORDER = (
-    "process", "vllm", "uvicorn", "rank", "address", "c10", "dmesg", "dmesg -T", "bracketed time", "bracketed level",
-    "dmesg -x", "kernel", "systemd", "syslog", "syslog iso", "cri", "logging", "nginx", "time", "glog", "compose",
+    "process", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T",
+    "bracketed time", "bracketed level", "dmesg -x", "talos", "kernel", "systemd", "syslog", "syslog 月", "cri",
+    "syslog iso", "syslog iso, no pid", "short-unix", "dmesg iso", "logging", "nginx", "time", "google cloud", "glog",
+    "talos node", "pm2", "runpod", "compose",
 )  # fmt: skip
 _Match = Callable[[str, int], "re.Match[str] | None"]
 
@@ -110,9 +158,6 @@ def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _M
             for name, chars, match in compiled
             if (c in chars) or (not chars and c not in "0123456789([")
         ]
-    by_char["0"] = by_char["1"] = by_char["2"]
-    for c in "3456789":
-        by_char[c] = []
     return by_char, anything
 
 
@@ -120,6 +165,9 @@ _BY_CHAR, _ANYTHING = _dispatch()
 _RANK = re.compile(
     r"^(?P<role>[A-Za-z]+?)(?:_|-)?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$"
 )
+_COLLECTORS = ("syslog", "monotonic", "short-unix")
+# Tags of who speaks about other processes; `-o with-unit` shows the service manager by its scope.
+UNIT_TAGS = ("systemd", "dockerd", "containerd", "kubelet", "podman", "conmon", "init.scope")
 _TERMINAL = {"vllm", "uvicorn", "c10", "glog", "nginx"}  # nothing is peeled behind these
 
 
@@ -173,19 +221,21 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
             kind = Kind.KERNEL
         elif "http" in groups:
             kind = Kind.HTTP
-        for key in ("who", "pid", "level", "time", "origin", "origin2", "host", "unit"):
-            value = groups.get(key)
+        for key, value in groups.items():
             if value:
+                key = key.rstrip("2")  # the same field in another place of the pattern
                 if key == "time" and "time" in found and name not in ("dmesg", "dmesg -T"):
                     continue  # the outer time stamp is the collector's and has the year
-                found["origin" if key == "origin2" else key] = value
+                found[key] = value
         unit = found.get("unit", "")
-        if name == "systemd" or unit in ("systemd", "dockerd", "containerd", "kubelet", "podman", "conmon"):
+        if name == "systemd" or unit in UNIT_TAGS:
             kind = Kind.UNIT
-        elif unit == "kernel" and name.startswith("syslog"):
+        elif unit == "kernel" and name.startswith(_COLLECTORS):
             kind = Kind.KERNEL
     level = found.get("level", "").upper()
     level = _LEVELS.get(level, level)
+    if kind is Kind.KERNEL and level not in ("ERROR", "CRITICAL"):
+        level = ""  # the kernel tells of kills and faults at any level
     if kind is Kind.NATIVE and level:
         kind = Kind.LOG
     role = rank = ""

@@ -16,15 +16,8 @@ from typing import Any, cast
 import msgspec
 
 from vdiag.model import Envelope, Kind
+from vdiag.scan.envelope import UNIT_TAGS
 
-UNIT_TAGS = (
-    "systemd",
-    "dockerd",
-    "containerd",
-    "kubelet",
-    "podman",
-    "conmon",
-)  # who speaks about other processes
 _WORDS = {0: "CRITICAL", 1: "CRITICAL", 2: "CRITICAL", 3: "ERROR"}
 _MESSAGE = re.compile(
     r'"(?:MESSAGE|log)"\s*:\s*(?:"(?P<text>(?:[^"\\]|\\.)*)|\[(?P<bytes>[\d,\s]*))', re.DOTALL

@@ -99,6 +99,8 @@ class Scanner:
             if line[:1] not in _ODD:
                 head = line
             elif line[0] == " ":
+                if line[2:3] == "月" or line[2:3] == "월":
+                    line = head = line[1:]  # a month of one digit
                 width = head.find(": ", 12) + 2
                 if width > 14 and line[:width].isspace() and len(line) > width:
                     yield from self._hanging(head[:width], line, number)
@@ -208,7 +210,7 @@ class Scanner:
             role=name if name not in ("MainProcess", "") else (outer.role if outer else ""),
             pid=pid if isinstance(pid, int) and 0 <= pid < 2**40 else 0,
             level=level if level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else "",
-            time=str(time),
+            time=str(time) or (outer.time if outer else ""),
             origin=str(origin),
             unit=outer.unit if outer else "",
         )
