@@ -269,7 +269,7 @@ class Follower:
         ]
         report = answer(conclusion, [read], self._rulebook, notes, {})
         if self._turns:
-            renumber(report, self._place)
+            renumber(report, self._place, self._name)
         return report
 
     def _place(self, line: int) -> int:
@@ -277,18 +277,22 @@ class Follower:
         return line - max((turn for turn in self._turns if turn <= line), default=1) + 1
 
 
-def renumber(report: Report, place: Callable[[int], int]) -> None:
-    """Gives the lines of a report other numbers; 0 means none and stays."""
-    numbered: list[tuple[object, tuple[str, ...]]] = [(seen, ("line",)) for seen in report.also_seen]
-    numbered += [(episode, ("first_line", "last_line")) for episode in report.episodes]
-    numbered += [(gap, ("line",)) for read in report.inputs for gap in read.gaps]
+def renumber(report: Report, place: Callable[[int], int], source: str) -> None:
+    """Gives the lines of one input other numbers; 0 means none and stays."""
+    numbered: list[tuple[object, str]] = []
+    numbered += [(seen, "line") for seen in report.also_seen if seen.source == source]
+    for episode in report.episodes:
+        if episode.source == source:
+            numbered += [(episode, "first_line"), (episode, "last_line")]
+    numbered += [(gap, "line") for read in report.inputs if read.name == source for gap in read.gaps]
     for diagnosis in report.diagnoses:
-        numbered.append((diagnosis, ("line", "last_line", "recovered_at")))
-        numbered += [(one, ("line",)) for one in (*diagnosis.evidence, *diagnosis.explains)]
-    for value, names in numbered:
-        for name in names:
-            if line := getattr(value, name):
-                setattr(value, name, place(line))
+        if diagnosis.source == source:
+            numbered += [(diagnosis, name) for name in ("line", "last_line", "recovered_at")]
+            numbered += [(explained, "line") for explained in diagnosis.explains]
+        numbered += [(item, "line") for item in diagnosis.evidence if item.source == source]
+    for value, name in numbered:
+        if line := getattr(value, name):
+            setattr(value, name, place(line))
 
 
 def _key(diagnosis: Diagnosis) -> str:

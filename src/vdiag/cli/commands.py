@@ -19,6 +19,7 @@ FALLBACK = "diagnose"
 ALONE = ("--help", "-h", "--version")
 COMMANDS = {
     "diagnose": "vdiag.cli.diagnose:diagnose",
+    "run": "vdiag.cli.run:run",
     "explain": "vdiag.cli.explain:explain",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
@@ -30,6 +31,10 @@ Examples:
   vdiag vllm.log kernel.log            several files, told as one story
   docker logs my-vllm 2>&1 | vdiag
   kubectl logs my-pod --previous | vdiag
+  vdiag -u vllm                        a unit's journal and the kernel log, fetched
+  vdiag -c my-vllm                     a container's log, state and the kernel log
+  journalctl -fu vllm | vdiag --follow
+  vdiag run -- vllm serve my-model     start it; say why, if it fails
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
   vdiag --format json vllm.log | jq .diagnoses

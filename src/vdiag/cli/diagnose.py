@@ -28,23 +28,33 @@ Give it a log, by a pipe, by name or by pasting it:
 `vdiag --help` says more."""
 
 
-def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that prints a report."""
-    for option in reversed(
-        (
-            click.option("--format", "format_", type=click.Choice(["terminal", "json"]), default="terminal",
-                         help="For people (the default) or for programs."),
-            click.option("--all", "everything", is_flag=True, help="Show long lines and long lists in full."),
-            click.option("--rules", multiple=True, metavar="PATH|none",
-                         help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook."),
-            click.option("--color", type=click.Choice(COLOR_CHOICES), default="auto",
-                         help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
-            click.option("--fail-on", type=click.Choice([s.value for s in Severity]), default="client",
-                         help="From which severity a diagnosis makes the exit status 1. Default: any."),
-            click.option("--exit-zero", is_flag=True,
-                         help="Exit with 0 whatever the log says; a faulty call still exits with 2."),
-        )
-    ):  # fmt: skip
+    return _with(
+        command,
+        click.option("--format", "format_", type=click.Choice(["terminal", "json"]), default="terminal",
+                     help="For people (the default) or for programs."),
+        click.option("--all", "everything", is_flag=True, help="Show long lines and long lists in full."),
+        click.option("--rules", multiple=True, metavar="PATH|none",
+                     help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook."),
+        click.option("--color", type=click.Choice(COLOR_CHOICES), default="auto",
+                     help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
+    )  # fmt: skip
+
+
+def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """These, and the options of every command whose exit status tells of the report."""
+    return page_options(_with(
+        command,
+        click.option("--fail-on", type=click.Choice([s.value for s in Severity]), default="client",
+                     help="From which severity a diagnosis makes the exit status 1. Default: any."),
+        click.option("--exit-zero", is_flag=True,
+                     help="Exit with 0 whatever the log says; a faulty call still exits with 2."),
+    ))  # fmt: skip
+
+
+def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
+    for option in reversed(options):
         command = option(command)
     return command
 

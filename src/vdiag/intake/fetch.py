@@ -97,6 +97,13 @@ def fetch(
     return found
 
 
+def kernel_log(start: int, *, runner: Runner = run) -> Fetched:
+    """The kernel log since a time, in seconds since 1970."""
+    found = Fetched()
+    _kernel(found, Span(start), runner)
+    return found
+
+
 # ---- units ----------------------------------------------------------------------------------------------
 
 
@@ -294,4 +301,4 @@ def _written(command: Sequence[str]) -> str:
     return shlex.join(command)
 
 
-__all__ = ["KERNEL", "Fetched", "fetch"]
+__all__ = ["KERNEL", "Fetched", "fetch", "kernel_log"]
