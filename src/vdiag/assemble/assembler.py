@@ -126,6 +126,7 @@ class Assembler:
             if stripped[:1] in ("|", "+") and (lane.open or lane.chain or GROUP_HEAD in message):
                 message = GROUP_MARK.sub("", message)
                 stripped = message.lstrip()
+                first = message[:1]
                 if stripped.startswith(GROUP_HEAD):
                     self._head(lane, record)
                     return
@@ -139,15 +140,14 @@ class Assembler:
                 lane.code_next = True
                 lane.last = (record.line, env)
                 return
-            if lane.open and (lane.code_next or is_echo(message)):
+            if lane.open and first in (" ", "\t") and (lane.code_next or is_echo(message)):
                 lane.code_next = is_echo(message)
                 return
             if stripped.startswith(HEAD):
                 self._head(lane, record)
                 return
-            if lane.event is None and is_echo(message):
+            if first in (" ", "\t") and lane.event is None and is_echo(message):
                 return  # a fragment that begins under a frame
-            first = stripped[:1] if stripped != message and message[:1] not in " \t" else first
         if first == "T" and message.startswith(HEAD):
             self._head(lane, record)
             return
