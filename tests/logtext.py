@@ -53,6 +53,22 @@ def by_name(s: Sample) -> str:
     return s.name
 
 
+# A part of a log may not show what tells a rule from a less specific one that is right too.
+LESS_SPECIFIC = {
+    "free-memory-held-by-engine": {"free-memory-below-utilization"},
+    "gated-repo": {"hub-http-401"},
+    "cgroup-oom-kill": {"oom-killer-invoked"},
+    "host-oom-kill": {"oom-killer-invoked"},
+    "cuda-oom-loading-weights": {"cuda-oom"},
+    "cuda-oom-serving": {"cuda-oom"},
+}
+
+
+def fits(rule: str | None, s: Sample) -> bool:
+    """Whether a rule is a right answer to a part of a sample."""
+    return rule == s.rule or rule in LESS_SPECIFIC.get(s.rule or "", ())
+
+
 # ---- asking ---------------------------------------------------------------------------------------------
 
 

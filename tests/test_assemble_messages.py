@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import pytest
-from logtext import events_of, lines
 
+from logtext import events_of, lines
 from vdiag.assemble.assembler import MOST_ROWS, MOST_SPILL
 from vdiag.model import Kind
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from logtext import events_of, lines, rule, traceback
 
+from logtext import events_of, lines, rule, traceback
 from vdiag.match import matcher as matching
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Role

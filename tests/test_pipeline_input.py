@@ -8,9 +8,9 @@ import random
 from pathlib import Path
 
 import pytest
-from logtext import FATAL, Sample, ask, by_name, first, lines, said, sample, steam
 
 import vdiag
+from logtext import FATAL, Sample, ask, by_name, first, lines, said, sample, steam
 from vdiag.intake.sources import Source, of_bytes
 from vdiag.model import Verdict
 from vdiag.pipeline import diagnose

@@ -6,11 +6,10 @@ import gzip
 from pathlib import Path
 
 import pytest
-from logtext import ALL, SERVED, ask, first, lines, said, sample
 
 import vdiag
+from logtext import ALL, SERVED, ask, first, lines, said, sample
 from vdiag.intake import blocks as intake
-from vdiag.intake.blocks import WHOLE
 from vdiag.model import Verdict
 
 ACCESS = 'INFO:     10.0.0.{}:{} - "POST /v1/chat/completions HTTP/1.1" 200 OK'

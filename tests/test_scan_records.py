@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 
 import pytest
-from logtext import HEAD, lines, records_of
 
+from logtext import HEAD, lines, records_of
 from vdiag.model import Kind
 from vdiag.scan.records import LONGEST_LINE, Scanner, access_status
 

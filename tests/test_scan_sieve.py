@@ -5,8 +5,8 @@ from __future__ import annotations
 import random
 
 import pytest
-from logtext import SERVED, rule, steam, traceback
 
+from logtext import SERVED, rule, steam, traceback
 from vdiag.model import Severity
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.literals import hyperscan_runs
