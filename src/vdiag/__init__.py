@@ -23,8 +23,8 @@ def diagnose(
 ) -> Report:
     """The typed report on a log.
 
-    `log` is the log's text (`str` or `bytes`), the path of a file (a `pathlib.Path`), a list of paths told
-    together as one story, or an open stream. `rules` are files or folders of further rules; without
+    `log` is the log's text (`str` or `bytes`), the path of a file, folder or bundle (a `pathlib.Path`),
+    a list of paths told together as one story, or an open stream. `rules` are files or folders of further rules; without
     `shipped_rules` only they count.
 
     Raises FileNotFoundError, PermissionError or another OSError for a path that cannot be opened, ValueError for
@@ -49,8 +49,9 @@ def diagnose(
     if not hasattr(given, "read"):
         paths = [os.fspath(path) for path in ([given] if isinstance(given, os.PathLike) else given)]
         for path in paths:
-            with open(path, "rb"):
-                pass
+            if not os.path.isdir(path):
+                with open(path, "rb"):
+                    pass
         found, problems = sources(paths, io.BytesIO())
         if problems:
             raise ValueError("; ".join(problems))

@@ -220,6 +220,8 @@ class Diagnosis(msgspec.Struct):
     fingerprint: str = ""
     frame: str = ""  # the raising frame, `file:line in function`
     search: str = ""  # a link that looks for the same failure upstream
+    last_source: str = ""  # the input of `last_line`; empty: `source`
+    recovered_in: str = ""  # the input of `recovered_at`; empty: `source`
 
 
 class EpisodeInfo(msgspec.Struct):
@@ -232,6 +234,7 @@ class EpisodeInfo(msgspec.Struct):
     outcome: str  # failed | serving | starting | stopped | unknown
     first_time: str = ""
     last_time: str = ""
+    last_source: str = ""  # the input of the last line; empty: that of the first
 
 
 class AlsoSeen(msgspec.Struct):

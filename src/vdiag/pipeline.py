@@ -5,14 +5,21 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 
 from vdiag.advise.answer import answer
+from vdiag.advise.parts import in_parts
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
+from vdiag.intake.formats import SAMPLE, detect
+from vdiag.intake.rotated import Continued
 from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
 from vdiag.reason.conclude import Conclusion, conclude
+from vdiag.reason.window import Kept, Window
 from vdiag.rulebook.compile import Rulebook
+from vdiag.scan.decoding import Decoder
+from vdiag.scan.encoded import decoder_of
+from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
 from vdiag.scan.repair import repair
 from vdiag.scan.sieve import Sieve
@@ -20,9 +27,18 @@ from vdiag.scan.sieve import Sieve
 Progress = Callable[[int], None]  # called with the bytes read so far of all inputs
 
 
-def diagnose(inputs: Sequence[Source], *, rulebook: Rulebook, progress: Progress | None = None) -> Report:
-    """The report on these inputs, told together. What can't be read becomes a gap of its input."""
-    reading = Reading(rulebook)
+def diagnose(
+    inputs: Sequence[Source],
+    *,
+    rulebook: Rulebook,
+    progress: Progress | None = None,
+    window: Window | None = None,
+) -> Report:
+    """The report on these inputs, told together. What can't be read becomes a gap of its input.
+
+    Of a `window` only the lines of that stretch of time count.
+    """
+    reading = Reading(rulebook, window)
     for number, source in enumerate(inputs):
         reading.read(number, source, progress)
     conclusion = reading.conclusion()
@@ -31,7 +47,8 @@ def diagnose(inputs: Sequence[Source], *, rulebook: Rulebook, progress: Progress
         other = repaired.conclusion()
         if other.support + repaired.trust > conclusion.support:
             reading, conclusion = repaired, other
-    return answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
+    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
+    return in_parts(report, reading.parts)
 
 
 def diagnose_text(text: str | bytes, rulebook: Rulebook, name: str = "<text>") -> Report:
@@ -43,14 +60,16 @@ def diagnose_text(text: str | bytes, rulebook: Rulebook, name: str = "<text>") -
 class Reading:
     """What the inputs came to: events worth keeping, with their matches."""
 
-    def __init__(self, rulebook: Rulebook) -> None:
+    def __init__(self, rulebook: Rulebook, window: Window | None = None) -> None:
         self._matcher = Matcher(rulebook)
         self._rulebook = rulebook
+        self._window = window
         self.inputs: list[Input] = []
         self.events: list[Event] = []
         self.matches: list[Match] = []
         self.served: dict[int, list[int]] = {}
         self.spoke = False
+        self.parts: dict[str, list[Input]] = {}  # rotated set → its files, oldest first
         self.places: dict[int, list[int]] = {}  # input → physical line of each line as it was read
         self.trust = 0.0  # what speaks for this reading against the plain one
         self._pasted: dict[int, str] = {}  # the text of inputs that may have been pasted
@@ -68,7 +87,8 @@ class Reading:
         }
         if not repairs:
             return None
-        other = Reading(self._rulebook)
+        other = Reading(self._rulebook, self._window)
+        other.parts = self.parts
         other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
         other.events = [e for e in self.events if e.source not in repairs]
         other.matches = [m for m in self.matches if m.event.source not in repairs]
@@ -76,15 +96,18 @@ class Reading:
         for number, done in repairs.items():
             keeper = Keeper(other._matcher, other.served.setdefault(number, []))
             assembler = Assembler()
-            keeper.take(assembler.feed(Scanner(number).joined(done.lines)))
-            other._keep(keeper, assembler)
+            kept = Kept(self._window) if self._window else None
+            keeper.take(assembler.feed(_inside(kept, Scanner(number).joined(done.lines))))
+            other._keep(keeper, assembler, kept)
             other.places[number] = done.places
             other._done += [f"{self.inputs[number].name}: {what}" for what in done.done]
             other.trust = max(other.trust, done.trust)
         return other
 
-    def _keep(self, keeper: Keeper, assembler: Assembler) -> None:
+    def _keep(self, keeper: Keeper, assembler: Assembler, kept: Kept | None) -> None:
         """The end of an input."""
+        if kept is not None:
+            keeper.take(assembler.feed(kept.rest()))
         keeper.take(assembler.flush())
         keeper.done()
         self.events += keeper.events()
@@ -92,7 +115,7 @@ class Reading:
 
     def read(self, number: int, source: Source, progress: Progress | None = None) -> None:
         """Reads one input to its end."""
-        told = Input(source.name)
+        told = Input(source.name, gaps=list(source.gaps))
         self.inputs.append(told)
         try:
             stream = source.open()
@@ -102,42 +125,67 @@ class Reading:
         blocks = Blocks(stream)
         keeper = Keeper(self._matcher, self.served.setdefault(number, []))
         assembler, scanner, first = Assembler(), Scanner(number), 1
+        kept, spoke = Kept(self._window) if self._window else None, self.spoke
         sieve: Sieve | None = None
+        decoder: Decoder | None = None
+        form = ""
         for block, size in blocks.bulk():
+            if not form:
+                form = told.format = detect(bytes(memoryview(block)[: min(size, SAMPLE)]))
+                decoder = decoder_of(told.format, scanner)
+            if decoder is not None and decoder.reads_all:
+                data = bytes(memoryview(block)[:size])
+                keeper.take(assembler.feed(_inside(kept, decoder.feed(data, first))))
+                first += data.count(b"\n")
+                self.spoke = True
+                if progress is not None:
+                    progress(self._total + blocks.bytes)
+                continue
             sieve = sieve or Sieve(self._rulebook)
             keeper.whole = False
             for line, piece in sieve.segments(block, size, first, lambda: assembler.busy):
-                keeper.take(assembler.feed(self._records(scanner, piece, line)))
+                keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
             first = sieve.next_line
             if progress is not None:
                 progress(self._total + blocks.bytes)
         for line, piece in sieve.rest() if sieve else ():
-            keeper.take(assembler.feed(self._records(scanner, piece, line)))
-        binary = not blocks.utf16 and looks_binary(blocks.tail[:8192])
+            keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
+        if not form:
+            told.format = detect(blocks.tail[:SAMPLE])
+            decoder = decoder_of(told.format, scanner)
+        binary = decoder is None and not blocks.utf16 and looks_binary(blocks.tail[:8192])
         if binary:
             told.format = "binary"
             told.gaps.append(Gap(what="this does not look like text: is it the log?"))
-        elif sieve is not None or blocks.utf16 or blocks.tail.strip(b"\n\r\t \x00"):
+        elif sieve is not None or not says_nothing(decode(blocks.tail[:SAMPLE])):
             self.spoke = True
-        keeper.take(assembler.feed(self._records(scanner, blocks.tail, first)))
-        self._keep(keeper, assembler)
-        if sieve is None and not binary:
+        keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, blocks.tail, first))))
+        if decoder is not None:
+            keeper.take(assembler.feed(_inside(kept, decoder.flush())))
+        told.gaps += scanner.gaps.told()
+        self._keep(keeper, assembler, kept)
+        if kept is not None and not binary:
+            told.gaps += kept.gaps()
+            self.spoke = spoke or kept.some
+        if sieve is None and decoder is None and not binary:
             self._pasted[number] = decode(blocks.tail)
         self._total += blocks.bytes
         told.bytes = blocks.bytes
         told.lines = (
             first - 1 + blocks.tail.count(b"\n") + (not blocks.tail.endswith(b"\n") and bool(blocks.tail))
         )
-        if blocks.utf16:
+        if blocks.utf16 and told.format == "plain":
             told.format = blocks.utf16
         if blocks.error:
             told.gaps.append(Gap(what=f"reading ended early: {blocks.error}", line=told.lines))
+        if isinstance(stream, Continued):
+            self.parts[source.name] = stream.parts
         if progress is not None:
             progress(self._total)
 
     @staticmethod
-    def _records(scanner: Scanner, piece: bytes, line: int) -> Iterable[Record]:
-        return scanner.text(decode(piece), line)
+    def _records(scanner: Scanner, decoder: Decoder | None, piece: bytes, line: int) -> Iterable[Record]:
+        return scanner.text(decode(piece), line) if decoder is None else decoder.feed(piece, line)
 
     def notes(self) -> list[str]:
         """What the user should know of the reading itself."""
@@ -145,6 +193,10 @@ class Reading:
             f"rule {rule}: its pattern took too long on line {line} and was skipped there"
             for rule, line in self._matcher.timeouts.items()
         ]
+
+
+def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:
+    return records if kept is None else kept.of(records)
 
 
 __all__ = ["Reading", "diagnose", "diagnose_text"]

@@ -62,7 +62,7 @@ def answer(
         diagnoses=[_diagnosis(f, inputs, context) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
-        notes=list(notes),
+        notes=[*notes, *_joined(conclusion, inputs)],
     )
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
@@ -79,6 +79,17 @@ def answer(
     return report
 
 
+def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
+    """On what ground lines of different inputs were told as one story."""
+    return list(
+        dict.fromkeys(
+            f"What {inputs[j.told.event.source].name} says was joined to the failure in "
+            f"{inputs[j.noticed.event.source].name} {j.ground}."
+            for j in conclusion.joins
+        )
+    )
+
+
 def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
@@ -93,11 +104,11 @@ def _placed(report: Report, places: dict[str, list[int]]) -> None:
     for diagnosis in report.diagnoses:
         source = diagnosis.source
         diagnosis.line = at(source, diagnosis.line)
-        diagnosis.last_line = at(source, diagnosis.last_line)
+        diagnosis.last_line = at(diagnosis.last_source or source, diagnosis.last_line)
         if diagnosis.recovered_at is not None:
-            diagnosis.recovered_at = at(source, diagnosis.recovered_at)
+            diagnosis.recovered_at = at(diagnosis.recovered_in or source, diagnosis.recovered_at)
         for explained in diagnosis.explains:
-            explained.line = at(source, explained.line)
+            explained.line = at(explained.source or source, explained.line)
         for evidence in diagnosis.evidence:
             evidence.line = at(evidence.source, evidence.line)
     for seen in report.also_seen:
@@ -146,7 +157,7 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts}
-    phase = blame.episode.phase_at(node.line)
+    phase = blame.episode.phase_at(_line_here(node, blame))
     last = finding.last or node
     captures = match.captures if match else {}
     diagnosis = Diagnosis(
@@ -161,11 +172,14 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
         first_time=event.envelope.time,
         last_time=last.event.envelope.time,
         last_line=last.line,
+        last_source=_other(last.event.source, event.source, inputs),
         recovered_at=finding.recovered_at,
+        recovered_in=_other(finding.recovered_in, event.source, inputs) if finding.recovered_at else "",
         phase=phase,
         evidence=_evidence(node, blame, inputs),
-        explains=[Explained(n.rule.id if n.rule else None, n.line) for n in _later(node, blame)][
-            :MOST_LISTED
+        explains=[
+            Explained(n.rule.id if n.rule else None, n.line, _other(n.event.source, event.source, inputs))
+            for n in _later(node, blame)[:MOST_LISTED]
         ],
         fingerprint=fingerprint(event),
         frame=raising_frame(event),
@@ -179,6 +193,19 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     elif finding.kind != CAUSE:
         _unknown(diagnosis, event, facts)
     return diagnosis
+
+
+def _other(source: int, diagnosis: int, inputs: list[Input]) -> str:
+    """The name of an input that is not the diagnosis's own."""
+    return inputs[source].name if source != diagnosis else ""
+
+
+def _line_here(node: Node, blame: Blame) -> int:
+    """The line by which a root is placed in its episode: where it stands in another input, that of the first notice."""
+    episode = blame.episode
+    if node.event.source == episode.source:
+        return node.line
+    return min((n.line for n in blame.notices if n.event.source == episode.source), default=episode.last_line)
 
 
 def _issue(name: str) -> str:

@@ -24,9 +24,14 @@ class SourceError(Exception):
 class _Engine(Protocol):
     """What decompressors of one member have in common (the interface of `bz2.BZ2Decompressor`)."""
 
-    eof: bool
-    unused_data: bytes
-    needs_input: bool
+    @property
+    def eof(self) -> bool: ...
+
+    @property
+    def unused_data(self) -> bytes: ...
+
+    @property
+    def needs_input(self) -> bool: ...
 
     def decompress(self, data: bytes, max_length: int) -> bytes: ...
 

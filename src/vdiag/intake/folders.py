@@ -9,7 +9,7 @@ import os
 import re
 import stat
 from collections.abc import Callable, Iterator
-from typing import BinaryIO, NamedTuple
+from typing import BinaryIO, NamedTuple, cast
 
 from vdiag.intake.blocks import looks_binary
 from vdiag.intake.compressed import decompressed
@@ -55,15 +55,16 @@ class Choice(NamedTuple):
     gaps: list[Gap]
 
 
-def choose(entries: Iterator[Entry], of: str, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES) -> Choice:
+def choose(
+    entries: Iterator[Entry], of: str, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
+) -> Choice:
     """The logs among the entries. `of` names the folder or bundle in what is said."""
     kept: list[Entry] = []
     other: list[str] = []
     beyond: list[str] = []
-    total = seen = 0
-    for entry in entries:
-        seen += 1
-        if seen > MOST_ENTRIES:
+    total = 0
+    for seen, entry in enumerate(entries):
+        if seen == MOST_ENTRIES:
             beyond.append("and what comes after them")
             break
         if not is_log(entry):
@@ -94,16 +95,12 @@ def is_log(entry: Entry) -> bool:
     if short.endswith(".json") and not named:
         return False
     try:
-        stream = decompressed(entry.open(), "-")
+        stream = decompressed(entry.open(), entry.name)
         head = stream.read(HEAD) or b""
         stream.close()
     except Exception:  # what can't be read is told when it is read, if its name says that it is a log
         return named
-    if looks_binary(head) and b"\x00" not in head[:64]:
-        return False
-    if head.count(b"\x00") > len(head) * 0.6:
-        return False
-    return named or _SPEAKS.search(head) is not None
+    return not looks_binary(head) and (named or _SPEAKS.search(head) is not None)
 
 
 def walk(folder: str) -> Iterator[Entry]:
@@ -122,7 +119,7 @@ def walk(folder: str) -> Iterator[Entry]:
 
 
 def _opener(path: str) -> Callable[[], BinaryIO]:
-    return lambda: open(path, "rb", buffering=0)  # type: ignore[return-value]
+    return lambda: cast(BinaryIO, open(path, "rb", buffering=0))
 
 
 def _listed(names: list[str]) -> str:

@@ -1,22 +1,26 @@
-"""Sources: files (plain, .gz, .xz, .bz2, .zst) and standard input, each with a name and a way to open it."""
+"""Sources: files, folders, bundles and standard input, each with a name and a way to open it.
+
+Compression is told by the first bytes; a rotated set is one source; what a folder or bundle holds besides logs is
+left out and named.
+"""
 
 from __future__ import annotations
 
 import io
 import os
 import stat
-from collections.abc import Callable, Sequence
-from pathlib import Path
-from typing import Any, BinaryIO, cast
+from collections.abc import Callable, Iterator, Sequence
+from typing import BinaryIO, cast
 
 import msgspec
 
+from vdiag.intake.archives import bundle
+from vdiag.intake.compressed import MAGIC, SourceError, decompressed
+from vdiag.intake.folders import Entry, choose, walk
+from vdiag.intake.rotated import Continued, sets
+from vdiag.model import Gap
+
 STDIN = "<stdin>"
-_MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
-
-
-class SourceError(Exception):
-    """An input that cannot be read: says which and why."""
 
 
 class Source(msgspec.Struct):
@@ -25,6 +29,7 @@ class Source(msgspec.Struct):
     name: str
     open: Callable[[], BinaryIO]
     size: int | None = None
+    gaps: list[Gap] = []  # what is known to be missing before it is read
 
 
 def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[str]]:
@@ -36,26 +41,11 @@ def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[s
             found.append(Source(STDIN, lambda: _plain_stdin(stdin)))
             continue
         try:
-            info = os.stat(path)
-            if stat.S_ISDIR(info.st_mode):
-                raise SourceError("is a directory: name the log files in it")
-            with open(path, "rb"):
-                pass
+            found += _of_path(path)
         except (OSError, SourceError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             problems.append(f"{path}: {why}")
-            continue
-        size = info.st_size if stat.S_ISREG(info.st_mode) else None
-        found.append(Source(path, _opener(path), size))
-    return found, problems
-
-
-def _plain_stdin(stdin: BinaryIO) -> BinaryIO:
-    """Standard input, decompressed if its first bytes say so; a terminal is not asked."""
-    peek = getattr(stdin, "peek", None)
-    if peek is None or stdin.isatty() or not peek(6).startswith(tuple(_MAGIC)):
-        return stdin
-    return decompressed(stdin, "-")
+    return _continued(found), problems
 
 
 def of_bytes(data: bytes, name: str = "<text>") -> Source:
@@ -63,108 +53,62 @@ def of_bytes(data: bytes, name: str = "<text>") -> Source:
     return Source(name, lambda: io.BytesIO(data), len(data))
 
 
+def _of_path(path: str) -> list[Source]:
+    info = os.stat(path)
+    if stat.S_ISDIR(info.st_mode):
+        return _chosen(path, walk(path), "folder")
+    with open(path, "rb"):
+        pass
+    if not stat.S_ISREG(info.st_mode):
+        return [Source(path, _opener(path))]
+    held = bundle(path) if info.st_size > 4 else None
+    return _chosen(path, held, "bundle") if held is not None else [Source(path, _opener(path), info.st_size)]
+
+
+def _chosen(path: str, entries: Iterator[Entry], what: str) -> list[Source]:
+    """The logs of a folder or bundle; what was left out is a gap of the first."""
+    choice = choose(entries, path)
+    if not choice.entries:
+        raise SourceError(f"is a {what} without a file that looks like a log: name the file itself")
+    found = [Source(e.name, _unpacked(e), e.size) for e in choice.entries]
+    found[0].gaps = choice.gaps
+    return found
+
+
+def _continued(found: list[Source]) -> list[Source]:
+    """Rotated sets as one source each, named like their newest file."""
+    if len(found) < 2:
+        return found
+    told: list[Source] = []
+    for group in sets([source.name for source in found]):
+        parts = [found[i] for i in group]
+        if len(parts) == 1:
+            told += parts
+            continue
+        size = sum(p.size for p in parts if p.size is not None)
+        gaps = [gap for p in parts for gap in p.gaps]
+        told.append(Source(parts[-1].name, _in_turn([(p.name, p.open) for p in parts]), size, gaps))
+    return told
+
+
+def _in_turn(openers: list[tuple[str, Callable[[], BinaryIO]]]) -> Callable[[], BinaryIO]:
+    return lambda: cast(BinaryIO, Continued(openers))
+
+
+def _plain_stdin(stdin: BinaryIO) -> BinaryIO:
+    """Standard input, decompressed if its first bytes say so; a terminal is not asked."""
+    peek = getattr(stdin, "peek", None)
+    if peek is None or stdin.isatty() or not peek(6).startswith(tuple(MAGIC)):
+        return stdin
+    return decompressed(stdin, "-")
+
+
 def _opener(path: str) -> Callable[[], BinaryIO]:
-    return lambda: decompressed(cast(BinaryIO, Path(path).open("rb", buffering=0)), path)
+    return lambda: decompressed(cast(BinaryIO, open(path, "rb", buffering=0)), path)
 
 
-def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
-    """The stream behind a compression that its first bytes tell. Raises SourceError where it can't be read here."""
-    head = stream.read(6) or b""
-    kind = next((k for magic, k in _MAGIC.items() if head.startswith(magic)), "")
-    if name != "-" and stream.seekable():
-        stream.seek(0)
-        whole = stream
-    else:
-        whole = cast(BinaryIO, _Rejoined(head, stream))
-    if not kind:
-        return whole
-    return cast(BinaryIO, _Inflated(whole, _decompressor(kind, name)))
+def _unpacked(entry: Entry) -> Callable[[], BinaryIO]:
+    return lambda: decompressed(entry.open(), entry.name)
 
 
-def _decompressor(kind: str, name: str) -> Callable[[], Any]:
-    """Makes decompressors with the interface of `bz2.BZ2Decompressor`, one for each member of a stream."""
-    if kind == "gzip":
-        import zlib
-
-        return lambda: zlib.decompressobj(wbits=31)
-    if kind == "xz":
-        import lzma
-
-        return lzma.LZMADecompressor
-    if kind == "bzip2":
-        import bz2
-
-        return bz2.BZ2Decompressor
-    try:
-        from compression import zstd  # type: ignore[import-not-found,unused-ignore]
-    except ImportError:
-        raise SourceError(f"is compressed with zstd: run `zstd -dc {name} | vdiag`") from None
-    return cast(Callable[[], Any], zstd.ZstdDecompressor)
-
-
-class _Inflated(io.RawIOBase):
-    """A decompressed stream that gives all it can before a damaged or cut place is reported."""
-
-    def __init__(self, stream: BinaryIO, make: Callable[[], Any]) -> None:
-        self._stream = stream
-        self._make = make
-        self._engine = make()
-        self._ready = memoryview(b"")
-        self._begun = False
-        self._ended = False
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Raises EOFError at the place where the stream was cut, after all before it."""
-        while not self._ready and not self._ended:
-            piece = self._stream.read(256 * 1024) or b""
-            if not piece:
-                self._ended = True
-                if self._begun:
-                    raise EOFError("the compressed file is cut off")
-                break
-            self._ready = memoryview(self._inflate(piece))
-        n = min(len(buffer), len(self._ready))
-        buffer[:n] = self._ready[:n]
-        self._ready = self._ready[n:]
-        return n
-
-    def _inflate(self, piece: bytes) -> bytes:
-        out = []
-        while piece:
-            self._begun = True
-            out.append(self._engine.decompress(piece))
-            if not self._engine.eof:
-                break
-            piece = self._engine.unused_data
-            self._engine, self._begun = self._make(), False
-        return b"".join(out)
-
-    def close(self) -> None:
-        self._stream.close()
-        super().close()
-
-
-class _Rejoined(io.RawIOBase):
-    """A stream whose first bytes were read already."""
-
-    def __init__(self, head: bytes, rest: BinaryIO) -> None:
-        self._head = head
-        self._rest = rest
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        if self._head:
-            n = min(len(self._head), len(buffer))
-            buffer[:n] = self._head[:n]
-            self._head = self._head[n:]
-            return n
-        return cast(io.RawIOBase, self._rest).readinto(buffer) or 0
-
-    def close(self) -> None:
-        self._rest.close()
-        super().close()
+__all__ = ["STDIN", "Source", "SourceError", "of_bytes", "sources"]

@@ -74,7 +74,7 @@ def parse(text: str) -> Stamp | None:
         day, hour, minute = int(groups["d"]), int(groups["h"]), int(groups["mi"])
         if not (1 <= month <= 12 and 1 <= day <= 31 and hour < 25 and minute < 60 and 1970 <= year < 2200):
             continue
-        wall = timegm((year, month, day, hour, minute, int(groups["s"] or 0)))
+        wall = float(timegm((year, month, day, hour, minute, int(groups["s"] or 0))))
         wall += float(f"0.{groups['f']}") if groups["f"] else 0.0
         if groups.get("zone"):
             return Stamp(UTC, wall - _offset(groups["zone"]), wall)

@@ -40,6 +40,7 @@ class Finding(msgspec.Struct):
     times: int = 1
     last: Node | None = None  # the latest repetition
     recovered_at: int | None = None
+    recovered_in: int = 0  # its input
 
 
 class Conclusion(msgspec.Struct):
@@ -69,12 +70,13 @@ def conclude(
     # What is no server's log, and was not joined to one, comes first here: later runs stand before earlier ones.
     servers = {e.source for e in episodes if e.marks or e.served}
     blames.sort(key=lambda blame: blame.episode.source in servers)
-    findings = _fold([f for blame in reversed(blames) for f in _findings(blame)])
+    found = [f for blame in reversed(blames) for f in _findings(blame)]
     most = {id(j.told): j.most for j in joins}
-    for finding in findings:
+    for finding in found:
         finding.confidence = min(finding.confidence, most.get(id(finding.node), 1.0))
+    findings = _fold(found)
     for finding in findings:
-        finding.recovered_at = _recovered(finding, blames)
+        finding.recovered_at, finding.recovered_in = _recovered(finding, blames)
     findings.sort(key=_importance)
     last = blames[-1] if blames else None
     if last and not last.failed and _starting(last.episode) and all(_is_client(f) for f in findings):
@@ -151,7 +153,7 @@ def _fold(findings: Sequence[Finding]) -> list[Finding]:
             if rule is not None and rule.severity is not Severity.FATAL:
                 finding.times = 1 + len(same)
         else:
-            kept.times += finding.times
+            kept.times += finding.times if finding.node is not kept.node else 0
             same_source = finding.node.event.source == kept.node.event.source
             if same_source and finding.node.line < kept.node.line:
                 kept.node = finding.node
@@ -159,12 +161,12 @@ def _fold(findings: Sequence[Finding]) -> list[Finding]:
     return list(folded.values())
 
 
-def _recovered(finding: Finding, blames: list[Blame]) -> int | None:
-    """The line of a later start that came to serve and did not fail."""
+def _recovered(finding: Finding, blames: list[Blame]) -> tuple[int | None, int]:
+    """The line and the input of a later start that came to serve and did not fail."""
     episode = finding.blame.episode
     rule = finding.node.rule
     if rule is not None and rule.severity is not Severity.FATAL:
-        return None
+        return None, 0
     for blame in blames:
         other = blame.episode
         if (
@@ -173,8 +175,8 @@ def _recovered(finding: Finding, blames: list[Blame]) -> int | None:
             and other.ready
             and not blame.failed
         ):
-            return other.first_line
-    return None
+            return other.first_line, other.source
+    return None, 0
 
 
 def _importance(finding: Finding) -> tuple[int, int, int]:

@@ -35,11 +35,15 @@ def of_cause(node: Node, blame: Blame) -> float:
         score -= 0.05
     if not living and any(n is not node and n.rule is not None for n in blame.roots):
         score -= 0.1
-    if not living and any(n.rule is None and n.line < node.line for n in blame.explained):
+    if not living and any(_before(n, node) for n in blame.explained if n.rule is None):
         score -= 0.15
     if node.kin < 1:
         score = min(score, BY_NAME)
     return round(max(score, 0.1), 2)
+
+
+def _before(one: Node, other: Node) -> bool:
+    return one.event.source == other.event.source and one.line < other.line
 
 
 def of_unknown(node: Node, blame: Blame) -> float:

@@ -111,7 +111,9 @@ def _ties(blames: list[Blame], groups: list[tuple[Blame, list[Node]]], clock: _C
         ]
         best = min((tie.rank for tie in here), default=0)
         said = {tie.group[0].rule.id for tie in here if tie.rank == best and tie.group[0].rule}
-        if best < _SHARED or len(said) == 1:  # of different things tied by next to nothing each would be a guess
+        if (
+            best < _SHARED or len(said) == 1
+        ):  # of different things tied by next to nothing each would be a guess
             ties += here
     return ties
 
@@ -257,7 +259,9 @@ def _pids(blame: Blame) -> set[int]:
 def _lanes(blame: Blame) -> set[tuple[str, int]]:
     """The processes of a run, where a name and a number tell them."""
     return {
-        (e.envelope.role, e.envelope.pid) for e in blame.episode.events if e.envelope.role and e.envelope.pid > 1
+        (e.envelope.role, e.envelope.pid)
+        for e in blame.episode.events
+        if e.envelope.role and e.envelope.pid > 1
     }
 
 

@@ -79,20 +79,28 @@ def proof(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
             f"It happened while the server was {PHASES[diagnosis.phase]} (phase: {diagnosis.phase.value})."
         )
     if diagnosis.times > 1:
-        span = f", from line {diagnosis.line} to line {diagnosis.last_line}" if diagnosis.last_line else ""
+        last = _place(diagnosis.last_source, diagnosis.last_line)
+        span = f", from line {diagnosis.line} to {last}" if diagnosis.last_line else ""
         when = f", {diagnosis.first_time} to {diagnosis.last_time}" if diagnosis.first_time else ""
         page.prose(f"It happened {diagnosis.times} times{span}{when}.")
     if diagnosis.recovered_at:
-        page.prose(f"A later start succeeded (line {diagnosis.recovered_at}).")
+        page.prose(f"A later start succeeded ({_place(diagnosis.recovered_in, diagnosis.recovered_at)}).")
     if diagnosis.explains:
         shown = diagnosis.explains if everything else diagnosis.explains[:BRIEF]
-        listed = ", ".join(f"line {item.line}" + (f" ({item.rule})" if item.rule else "") for item in shown)
+        listed = ", ".join(
+            _place(item.source, item.line) + (f" ({item.rule})" if item.rule else "") for item in shown
+        )
         left = len(diagnosis.explains) - len(shown)
         page.prose(f"It explains {listed}{f' and {left} more' if left else ''}.")
     if everything and diagnosis.facts:
         page.heading("Facts")
         for name, value in diagnosis.facts.items():
             page.prose(f"{name}: {value}", first="- ", indent="  ")
+
+
+def _place(source: str, line: int) -> str:
+    """A line of the diagnosis's own input, or of another."""
+    return f"{source}:{line}" if source else f"line {line}"
 
 
 def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> None:
