@@ -13,6 +13,7 @@ from vdiag.model import Report, Severity
 
 if TYPE_CHECKING:
     from vdiag.intake.fetch import Fetched
+    from vdiag.reason.window import Window
     from vdiag.rulebook import Rulebook
 
 UNREAD = ("could not be read", "reading ended early")  # gaps that the call is to blame for
@@ -87,6 +88,12 @@ def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable
     is_flag=True,
     help="Go on reading; print each failure when it has settled, and a summary at Ctrl-C.",
 )
+@click.option(
+    "--since",
+    metavar="TIME",
+    help="Only lines from this time on: `2026-11-29 10:00`, `10:00`, or `-2h` before now.",
+)
+@click.option("--until", metavar="TIME", help="Only lines up to this time.")
 @report_options
 @click.pass_obj
 def diagnose(
@@ -97,6 +104,8 @@ def diagnose(
     user: bool,
     containers: tuple[str, ...],
     following: bool,
+    since: str | None,
+    until: str | None,
     **options: Any,
 ) -> ExitStatus:
     """Diagnose log files, told together as one story, or standard input (`-`, or no file at all)."""
@@ -107,6 +116,9 @@ def diagnose(
         raise click.UsageError(
             "--follow reads one file, or standard input: journalctl -fu UNIT | vdiag --follow"
         )
+    window = window_of(since, until)
+    if following and window is not None:
+        raise click.UsageError("--follow reads what comes; --since and --until do not go with it.")
     if not files and not fetching and console.stdin_is_terminal:
         console.say(f"nothing to read.\n{HOW_TO}")
         return ExitStatus.USAGE
@@ -119,13 +131,29 @@ def diagnose(
         from vdiag.intake.fetch import fetch
 
         fetched = fetch(units, containers, user=user)
-    return diagnose_files(console, list(files), fetched, **options)
+    return diagnose_files(console, list(files), fetched, window, **options)
+
+
+def window_of(since: str | None, until: str | None) -> Window | None:
+    """The stretch of time that the options name; None without them."""
+    if since is None and until is None:
+        return None
+    from vdiag.reason.window import Window, moment
+
+    ends = []
+    for name, text in (("--since", since), ("--until", until)):
+        try:
+            ends.append(moment(text) if text is not None else None)
+        except ValueError as error:
+            raise click.BadParameter(str(error), param_hint=name) from None
+    return Window(*ends)
 
 
 def diagnose_files(
     console: Console,
     files: list[str],
     fetched: Fetched | None = None,
+    window: Window | None = None,
     *,
     rules: tuple[str, ...],
     **options: Any,
@@ -146,7 +174,8 @@ def diagnose_files(
     if not sources:
         return ExitStatus.USAGE
     with progress_for(console, sources) as progress:
-        report = diagnosed(sources, rulebook=rulebook, progress=progress)
+        more = {"window": window} if window is not None else {}
+        report = diagnosed(sources, rulebook=rulebook, progress=progress, **more)
     spare = fetched.spare if fetched is not None else set()
     unread = [
         f"{read.name}: {gap.what}"
