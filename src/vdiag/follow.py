@@ -103,6 +103,7 @@ class Follower:
         self.fresh = False  # trouble came since the last conclusion
         self._told: set[str] = set()  # failures of the current run that were told
         self._past: dict[str, tuple[Diagnosis, Verdict]] = {}  # failures of earlier runs
+        self._begun = 1  # the line where the current run began
         self.news = 0  # events so far that speak of trouble
         self.runs = 1
 
@@ -252,6 +253,7 @@ class Follower:
             while len(self._past) > MOST_FAILURES:
                 self._past.pop(next(iter(self._past)))
         self._told = set()
+        self._begun = end
         self._served[:] = [line for line in self._served if line >= end]
         self.runs += 1
 
@@ -268,6 +270,8 @@ class Follower:
             for rule, line in self._matcher.timeouts.items()
         ]
         report = answer(conclusion, [read], self._rulebook, notes, {})
+        for episode in report.episodes[:1]:
+            episode.first_line = max(episode.first_line, self._begun)
         if self._turns:
             renumber(report, self._place, self._name)
         return report
@@ -279,19 +283,20 @@ class Follower:
 
 def renumber(report: Report, place: Callable[[int], int], source: str) -> None:
     """Gives the lines of one input other numbers; 0 means none and stays."""
-    numbered: list[tuple[object, str]] = []
-    numbered += [(seen, "line") for seen in report.also_seen if seen.source == source]
+    numbered: list[tuple[object, str, str]] = [(seen, "line", seen.source) for seen in report.also_seen]
     for episode in report.episodes:
-        if episode.source == source:
-            numbered += [(episode, "first_line"), (episode, "last_line")]
-    numbered += [(gap, "line") for read in report.inputs if read.name == source for gap in read.gaps]
-    for diagnosis in report.diagnoses:
-        if diagnosis.source == source:
-            numbered += [(diagnosis, name) for name in ("line", "last_line", "recovered_at")]
-            numbered += [(explained, "line") for explained in diagnosis.explains]
-        numbered += [(item, "line") for item in diagnosis.evidence if item.source == source]
-    for value, name in numbered:
-        if line := getattr(value, name):
+        numbered.append((episode, "first_line", episode.source))
+        numbered.append((episode, "last_line", episode.last_source or episode.source))
+    numbered += [(gap, "line", read.name) for read in report.inputs for gap in read.gaps]
+    for told in report.diagnoses:
+        numbered.append((told, "line", told.source))
+        numbered.append((told, "last_line", told.last_source or told.source))
+        numbered.append((told, "recovered_at", told.recovered_in or told.source))
+        numbered += [(item, "line", item.source) for item in told.evidence]
+        numbered += [(item, "line", item.source or told.source) for item in told.explains]
+    for value, name, where in numbered:
+        line = getattr(value, name)
+        if line and where == source:
             setattr(value, name, place(line))
 
 
