@@ -139,6 +139,19 @@ def test_a_followed_sample_ends_in_the_answer_of_a_read_one(name: str) -> None:
     assert following.summary().verdict.value == known.verdict
 
 
+def test_an_encoded_log_is_followed_too() -> None:
+    """docker's json-file, as it lies in its folder."""
+    following = Follower(shipped(), "x-json.log")
+    for row in KV.lines:
+        log = row.split(": ", 1)[1] if " vllm[" in row else row
+        entry = {"log": log + "\n", "stream": "stderr", "time": "2026-09-14T07:41:00.000000001Z"}
+        following.feed(json.dumps(entry, separators=(",", ":")).encode() + b"\n")
+    told = following.settle()
+    assert told is not None
+    assert told.report.inputs[0].format == "docker json-file"
+    assert (told.report.diagnoses[0].rule, told.report.diagnoses[0].line) == (KV.rule, KV.line)
+
+
 def test_another_file_counts_its_lines_from_one() -> None:
     following = follower()
     following.feed(lines(START, LOADING, READY, SERVED).encode())

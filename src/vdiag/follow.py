@@ -15,12 +15,16 @@ import msgspec
 from vdiag.advise.answer import answer
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import decode
+from vdiag.intake.formats import detect
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
-from vdiag.model import Diagnosis, Event, Input, Kind, Report, Role, Severity, Verdict
+from vdiag.model import Diagnosis, Event, Input, Kind, Record, Report, Role, Severity, Verdict
 from vdiag.reason.conclude import conclude
 from vdiag.reason.story import tell
 from vdiag.rulebook.compile import Rulebook
+from vdiag.scan.decoding import Decoder
+from vdiag.scan.encoded import decoder_of
+from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
 
 WINDOW = 8 << 20  # bytes of the current run's events that are held
@@ -28,6 +32,7 @@ FIRST = 2 << 20  # of these, bytes of its first ones: they hold the arguments an
 ORDINARY = 2000  # events without news that are held
 EVENT = 1024  # bytes that an event takes besides its text
 PIECE = 256 << 10  # bytes read between two looks for a new run
+SAMPLE = 16 << 10  # bytes of the log's beginning by which its format is told
 MOST_LINE = 512 << 10  # bytes held of a line that does not end
 MOST_FAILURES = 500  # different failures remembered
 
@@ -55,7 +60,7 @@ class Kept(msgspec.Struct):
         return EVENT + sum(map(len, event.rows)) + sum(map(len, event.frames))
 
 
-class Window:
+class Held:
     """The events of the current run: its first ones, and the latest, in bounded space."""
 
     def __init__(self) -> None:
@@ -97,8 +102,11 @@ class Follower:
         self._line = line
         self._turns: list[int] = []  # where the file began anew
         self._read = Input(name)
+        self._decoder: Decoder | None = None  # where the log is encoded
+        self._sample = b""
+        self._spoke = False
         self._rest = b""  # a line that has not ended
-        self._window = Window()
+        self._held = Held()
         self._served: list[int] = []
         self.fresh = False  # trouble came since the last conclusion
         self._told: set[str] = set()  # failures of the current run that were told
@@ -123,7 +131,7 @@ class Follower:
             if len(self._rest) > MOST_LINE:
                 self._rest = self._rest[: MOST_LINE // 4] + b" ... " + self._rest[-MOST_LINE // 4 :]
             if cut:
-                told += self._lines(text[: cut - 1])
+                told += self._lines(text[:cut])
         return told
 
     def settle(self) -> Told | None:
@@ -132,7 +140,7 @@ class Follower:
         if not self.fresh and not any(kept.trouble for kept in pending):
             return None
         self.fresh = False
-        return self._judge([*self._window, *pending])
+        return self._judge([*self._held, *pending])
 
     def turn(self) -> None:
         """The log goes on in a new file, or the file was emptied: its lines count from 1 again."""
@@ -142,7 +150,7 @@ class Follower:
 
     def summary(self) -> Report:
         """All that was seen: the current run's report, with the failures of the runs before it."""
-        report = self._report([*self._window, *self._pending()])
+        report = self._report([*self._held, *self._pending()])
         current = {_key(diagnosis): diagnosis for diagnosis in report.diagnoses}
         recovered = report.verdict is Verdict.HEALTHY and bool(report.episodes)
         verdicts = [report.verdict]
@@ -165,16 +173,26 @@ class Follower:
     # ---- what arrives ---------------------------------------------------------------------------------------
 
     def _lines(self, text: bytes) -> list[Told]:
-        """Whole lines, without the last line end."""
-        first = self._line
-        self._line += text.count(b"\n") + 1
+        """Whole lines with their line ends."""
+        if self._decoder is None and len(self._sample) < SAMPLE:
+            self._sample += text[:SAMPLE]
+            self._read.format = detect(self._sample)
+            self._decoder = decoder_of(self._read.format, self._scanner)
+        self._spoke = self._spoke or not says_nothing(decode(text))
+        records = self._records(text, self._decoder)
+        self._line += text.count(b"\n")
         started = False
-        for kept in self._kept(self._assembler.feed(self._scanner.text(decode(text), first)), self._served):
-            self._window.add(kept)
+        for kept in self._kept(self._assembler.feed(records), self._served):
+            self._held.add(kept)
             self.news += kept.trouble
             self.fresh |= kept.trouble
             started |= any(self._rulebook.rules[match.rule].marks == "start" for match in kept.matches)
         return self._next_run() if started else []
+
+    def _records(self, text: bytes, decoder: Decoder | None) -> Iterator[Record]:
+        if decoder is not None:
+            return decoder.feed(text, self._line)
+        return self._scanner.text(decode(text.removesuffix(b"\n")), self._line)
 
     def _kept(self, events: Iterable[Event], served: list[int]) -> list[Kept]:
         keeper = Keeper(self._matcher, served)
@@ -194,15 +212,16 @@ class Follower:
 
     def _pending(self) -> list[Kept]:
         """What is not complete yet, as if the log ended here."""
-        assembler = copy.deepcopy(self._assembler)
-        events = (
-            list(assembler.feed(self._scanner.text(decode(self._rest), self._line))) if self._rest else []
-        )
+        shared = {id(self._scanner): self._scanner}
+        assembler, decoder = copy.deepcopy((self._assembler, self._decoder), shared)
+        events = list(assembler.feed(self._records(self._rest, decoder))) if self._rest else []
+        if decoder is not None:
+            events += assembler.feed(decoder.flush())
         return self._kept([*events, *assembler.flush()], list(self._served))
 
     def _next_run(self) -> list[Told]:
         """Ends the runs that another start has ended: tells what was not told, keeps the last."""
-        kept = list(self._window)
+        kept = list(self._held)
         matches = [match for one in kept for match in one.matches]
         runs = tell([one.event for one in kept], matches, {0: self._served}, self._rulebook)
         told = []
@@ -214,9 +233,9 @@ class Follower:
                 told.append(failure)
             self._bury(ended, run.first_line)
         if told or len(runs) > 1:
-            self._window = Window()
+            self._held = Held()
             for one in kept:
-                self._window.add(one)
+                self._held.add(one)
             self.fresh = any(one.trouble for one in kept)
         return told
 
@@ -262,9 +281,9 @@ class Follower:
         matches = [match for one in kept for match in one.matches]
         served = [line for line in self._served if not end or line < end]
         self._read.lines = self._line - 1 + bool(self._rest)
-        spoke = bool(self._read.bytes)
+        spoke = self._spoke or not says_nothing(decode(self._rest))
         conclusion = conclude(events, matches, {0: served}, self._rulebook, spoke)
-        read = msgspec.structs.replace(self._read, gaps=[])
+        read = msgspec.structs.replace(self._read, gaps=self._scanner.gaps.told())
         notes = [
             f"rule {rule}: its pattern took too long on line {line} and was skipped there"
             for rule, line in self._matcher.timeouts.items()
