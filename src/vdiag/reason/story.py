@@ -96,11 +96,9 @@ def _of_source(
         if rule.marks:
             native = match.event.kind is Kind.NATIVE
             marks.append(Mark(match.line, rule.marks, NOBODY if native else match.event.envelope.lane))
-    starts = _starts(
-        marks, served, [m.line for m in matches if rulebook.rules[m.rule].role is not Role.CONTEXT]
-    )
+    starts = _starts(marks, served, [m.line for m in matches if _troubled(rulebook.rules[m.rule])])
     last = max([e.lines[-1] for e in events] + [m.line for m in marks] + served, default=1)
-    bounds = [1, *starts] if not starts or (events and events[0].lines[0] < starts[0]) else starts
+    bounds = [1, *starts]
     episodes = []
     for i, first in enumerate(bounds):
         end = bounds[i + 1] - 1 if i + 1 < len(bounds) else last
