@@ -78,8 +78,9 @@ def _outside(blames: list[Blame], clock: _Clock) -> list[Join]:
         joins.append(tie.join)
         _adopt(tie)
     used = {id(join.told) for join in joins}
+    rules = {join.told.rule.id for join in joins if join.told.rule}
     for teller in tellers:
-        _set_aside(teller, blames, used, clock)
+        _set_aside(teller, blames, used, rules, clock)
     return joins
 
 
@@ -189,7 +190,7 @@ def _adopt(tie: _Tie) -> None:
         teller.explained = []
 
 
-def _set_aside(teller: Blame, blames: list[Blame], used: set[int], clock: _Clock) -> None:
+def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[str], clock: _Clock) -> None:
     """A kill far from every failure in the other inputs explains none of them, and is no answer beside theirs."""
     failures = [
         n
@@ -202,9 +203,13 @@ def _set_aside(teller: Blame, blames: list[Blame], used: set[int], clock: _Clock
         spans = [clock.span(node, failure) for failure in failures]
         known = [abs(span) for span in spans if span is not None]
         if known and len(known) == len(spans) and min(known) > NEAR:
-            teller.roots = [n for n in teller.roots if n is not node]
-            why = f"it is {_apart(min(known))} from the failure in the other input"
-            teller.aside.append((node, why))
+            why = f"it and the failure in the other input are {_apart(min(known))}"
+        elif node.rule is not None and node.rule.id in rules:
+            why = "another one like it fits the failure in the other input better"
+        else:
+            continue
+        teller.roots = [n for n in teller.roots if n is not node]
+        teller.aside.append((node, why))
     teller.failed = bool(teller.roots or teller.notices)
 
 

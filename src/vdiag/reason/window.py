@@ -20,6 +20,9 @@ MOST_WAITING = 20_000  # records held back until the first time is seen
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400, "w": 604800}
 _SPAN = re.compile(r"-?\s*((?:\d+(?:\.\d+)?\s*[a-z]+\s*)+?)(?:\s*ago)?$", re.IGNORECASE)
 _PART = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]+)", re.IGNORECASE)
+_UNIT = re.compile(
+    r"(?:s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:(?:ou)?rs?)?|d(?:ays?)?|w(?:eeks?)?)$", re.IGNORECASE
+)
 _CLOCK = re.compile(r"\d{1,2}:\d\d(?::\d\d(?:\.\d+)?)?$")
 _DATE = re.compile(r"\d{4}-\d\d-\d\d$")
 
@@ -62,10 +65,9 @@ def moment(text: str, now: float | None = None) -> Moment:
 
 
 def _unit(name: str) -> int:
-    low = name.lower()
-    if low in ("ms", "mo", "month", "months") or low[0] not in _UNITS:
+    if not _UNIT.match(name):
         raise ValueError(f"not a unit of time: {name!r} (use s, min, h, d or w)")
-    return _UNITS[low[0]]
+    return _UNITS[name[0].lower()]
 
 
 def _offset_here(now: float) -> float:
