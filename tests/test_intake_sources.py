@@ -4,19 +4,37 @@ from __future__ import annotations
 
 import bz2
 import gzip
+import importlib.util
 import io
+import itertools
 import lzma
 import os
+import sys
+import tracemalloc
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from logtext import LOADING, START, STOPPED, lines, said, steam, traceback
+from vdiag.intake import compressed
 from vdiag.intake.blocks import Blocks
-from vdiag.intake.sources import STDIN, SourceError, sources
+from vdiag.intake.folders import MOST_FILES
+from vdiag.intake.rotated import Continued, sets
+from vdiag.intake.sources import STDIN, sources
+from vdiag.model import Report
+from vdiag.pipeline import diagnose
 
 TEXT = b"".join(b"%d ValueError: no way\n" % n for n in range(20_000))
 PACKERS: dict[str, Callable[[bytes], bytes]] = {"gz": gzip.compress, "xz": lzma.compress, "bz2": bz2.compress}
+if importlib.util.find_spec("zstandard"):
+    PACKERS["zst"] = importlib.import_module("zstandard").compress
+
+
+def ask_paths(*paths: str) -> Report:
+    found, problems = sources(paths, io.BytesIO())
+    assert problems == []
+    return diagnose(found, rulebook=steam())
 
 
 def contents(path: Path) -> tuple[bytes, str]:
@@ -83,23 +101,211 @@ def test_text_that_begins_like_bzip2_is_still_text_or_a_named_error(tmp_path: Pa
     assert data or error
 
 
-def test_zstd_is_read_or_the_message_says_how(tmp_path: Path) -> None:
+def test_without_a_zstd_library_the_message_says_how(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "compression", None)
+    monkeypatch.setitem(sys.modules, "zstandard", None)
     path = tmp_path / "a.zst"
-    path.write_bytes(b"\x28\xb5\x2f\xfd\x00\x00")
-    (source,), _ = sources([str(path)], io.BytesIO())
-    try:
-        source.open()
-    except SourceError as error:
-        assert "zstd -dc" in str(error)  # noqa: PT017
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x00\x00" + bytes(600))
+    (found,), problems = sources([str(path), str(Path(__file__))], io.BytesIO())
+    assert found.name == __file__
+    assert f"zstd -dc {path} | vdiag" in problems[0]
 
 
 def test_what_cannot_be_read_is_named_and_the_rest_is_kept(tmp_path: Path) -> None:
     good = tmp_path / "good.log"
     good.write_bytes(b"x\n")
-    found, problems = sources([str(tmp_path / "missing.log"), str(tmp_path), str(good)], io.BytesIO())
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    found, problems = sources([str(tmp_path / "missing.log"), str(empty), str(good)], io.BytesIO())
     assert [s.name for s in found] == [str(good)]
     assert problems[0] == f"{tmp_path}/missing.log: No such file or directory"
-    assert problems[1].startswith(f"{tmp_path}: is a directory")
+    assert problems[1].startswith(f"{empty}: is a folder without a file that looks like a log")
+
+
+# ---- bounded, whatever is in it ----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_a_bomb_is_left_when_it_inflates_beyond_any_log(
+    packer: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(compressed, "BOMB_SIZE", 1 << 20)
+    path = tmp_path / "a"
+    path.write_bytes(PACKERS[packer](bytes(64 << 20)))
+    data, error = contents(path)
+    assert "inflates more than" in error
+    assert 1 << 20 < len(data) < 64 << 20
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_inflating_holds_little_at_a_time(packer: str, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(PACKERS[packer](bytes(96 << 20)))
+    (source,), _ = sources([str(path)], io.BytesIO())
+    stream, buffer = source.open(), bytearray(1 << 20)
+    tracemalloc.start()
+    try:
+        while stream.readinto(buffer):  # type: ignore[attr-defined]
+            pass
+        assert tracemalloc.get_traced_memory()[1] < 48 << 20
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize("packer", PACKERS)
+def test_padding_behind_a_member_is_none_of_the_text(packer: str, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(PACKERS[packer](TEXT) + bytes(1000))
+    assert contents(path) == (TEXT, "")
+
+
+# ---- rotated sets --------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["vllm.log.2.gz", "vllm.log.1", "vllm.log"],
+        ["vllm.log.10.gz", "vllm.log.9.xz", "vllm.log.1"],
+        ["vllm.log-20261127.gz", "vllm.log-20261128", "vllm.log"],
+        ["vllm.log.2026-11-27", "vllm.log.2026-11-28", "vllm.log"],
+        ["0.log.20261128-101112.gz", "0.log.20261129-000000", "0.log"],
+        ["x-json.log.2", "x-json.log.1", "x-json.log"],
+        ["syslog.2.gz", "syslog.1", "syslog"],
+        ["messages-20261122", "messages-20261129", "messages"],
+    ],
+)
+def test_a_rotated_set_is_told_oldest_first(names: list[str]) -> None:
+    for order in itertools.permutations(range(len(names))):
+        given = [names[i] for i in order]
+        (group,) = sets(given)
+        assert [given[i] for i in group] == names
+
+
+@pytest.mark.parametrize(
+    "names",
+    [
+        ["a.log", "b.log"],
+        ["vllm.log", "vllm.log.gz"],
+        ["vllm.log", "vllm.log"],
+        ["old/vllm.log", "new/vllm.log.1"],
+        ["node.1", "node.2"],
+        ["llama-3.1", "llama-3.2"],
+    ],
+)
+def test_other_names_are_no_rotation(names: list[str]) -> None:
+    assert sets(names) == [[0], [1]]
+
+
+def rotated(folder: Path, *parts: bytes) -> list[str]:
+    """Files `a.log.N` … `a.log` with these contents, oldest first; all but the newest two compressed."""
+    paths = []
+    for age, data in zip(reversed(range(len(parts))), parts, strict=True):
+        path = folder / ("a.log" if not age else f"a.log.{age}{'.gz' if age > 1 else ''}")
+        path.write_bytes(gzip.compress(data) if age > 1 else data)
+        paths.append(str(path))
+    return paths
+
+
+def test_a_set_is_read_on_end_and_counted_file_by_file(tmp_path: Path) -> None:
+    paths = rotated(tmp_path, b"one\ntwo\n", b"three\nfour", b"five\n")
+    (source,), _ = sources(paths[::-1], io.BytesIO())
+    assert source.name == paths[-1]
+    stream = source.open()
+    assert isinstance(stream, Continued)
+    data = b""
+    buffer = bytearray(3)
+    while size := stream.readinto(buffer):
+        data += buffer[:size]
+    assert data == b"one\ntwo\nthree\nfour\nfive\n"
+    assert [(p.name, p.lines, p.bytes) for p in stream.parts] == [
+        (paths[0], 2, 8), (paths[1], 2, 10), (paths[2], 1, 5),
+    ]  # fmt: skip
+
+
+def test_a_story_goes_on_across_a_rotation_and_each_line_is_named_by_its_own_file(tmp_path: Path) -> None:
+    frames = traceback("ValueError: The boiler has no water in it", "load", "run")
+    paths = rotated(tmp_path, lines("x", START).encode(), lines(LOADING, *frames[:2]).encode(),
+                    lines(*frames[2:], STOPPED).encode())  # fmt: skip
+    report = ask_paths(*paths)
+    found = report.diagnoses[0]
+    assert (found.rule, found.source, found.line) == ("dry", paths[2], 4)
+    assert [(e.line, e.source) for e in found.explains] == [(5, "")]
+    assert found.phase == "load"
+    assert [(i.name, i.lines) for i in report.inputs] == [(paths[0], 2), (paths[1], 3), (paths[2], 5)]
+    (run,) = report.episodes
+    assert (run.source, run.last_source) == (paths[0], paths[2])
+
+
+def test_a_line_explained_in_the_next_file_is_named_by_it(tmp_path: Path) -> None:
+    paths = rotated(
+        tmp_path, lines(START, said("The boiler has no water in it")).encode(), lines(STOPPED).encode()
+    )
+    found = ask_paths(*paths).diagnoses[0]
+    assert (found.source, found.line) == (paths[0], 2)
+    assert [(e.line, e.source) for e in found.explains] == [(1, paths[1])]
+    assert [(e.line, e.source) for e in found.evidence] == [(2, paths[0])]
+
+
+def test_a_part_that_cannot_be_read_is_its_own_gap(tmp_path: Path) -> None:
+    paths = rotated(tmp_path, TEXT, lines(START).encode(), lines(STOPPED).encode())
+    packed = Path(paths[0]).read_bytes()
+    Path(paths[0]).write_bytes(packed[: len(packed) // 2])
+    report = ask_paths(*paths)
+    assert [gap.what for gap in report.inputs[0].gaps] == [
+        "reading ended early: the compressed file is cut off"
+    ]
+    assert report.inputs[1].gaps == report.inputs[2].gaps == []
+    assert report.diagnoses[-1].source in paths
+
+
+# ---- folders -------------------------------------------------------------------------------------------------
+
+
+def test_a_folder_is_read_for_its_logs_and_says_what_it_left_out(tmp_path: Path) -> None:
+    for name, data in {
+        "vllm.log": START.encode(), "pod/0.log": b"12:00:00 x\n", "dmesg": b"[ 1.0] x\n", "out.txt": b"INFO x\n",
+        "server": b"2026-11-29 10:00:00 INFO x\n", "notes": b"buy milk\n", "config.json": b"{}",
+        "requirements.txt": b"vllm\n", "model.safetensors": bytes(100), "core.log": os.urandom(4000), "empty.log": b"",
+        ".git/index.log": b"x\n",
+    }.items():  # fmt: skip
+        path = tmp_path / name
+        path.parent.mkdir(exist_ok=True)
+        path.write_bytes(data)
+    found, problems = sources([str(tmp_path)], io.BytesIO())
+    assert problems == []
+    assert [s.name[len(str(tmp_path)) + 1 :] for s in found] == [
+        "dmesg",
+        "out.txt",
+        "server",
+        "vllm.log",
+        "pod/0.log",
+    ]
+    (gap,) = found[0].gaps
+    assert all(name in gap.what for name in ("notes", "config.json", "model.safetensors", "core.log"))
+
+
+def test_a_folders_rotated_set_is_one_source(tmp_path: Path) -> None:
+    rotated(tmp_path, b"INFO one\n", b"INFO two\n", b"INFO three\n")
+    (source,), _ = sources([str(tmp_path)], io.BytesIO())
+    assert source.name == str(tmp_path / "a.log")
+
+
+def test_a_large_folder_is_bounded_and_says_so(tmp_path: Path) -> None:
+    for number in range(MOST_FILES + 3):
+        (tmp_path / f"{number:03}.log").write_bytes(b"INFO x\n")
+    found, _ = sources([str(tmp_path)], io.BytesIO())
+    assert len(found) == MOST_FILES
+    assert "holds too much" in found[0].gaps[0].what
+    assert f"{MOST_FILES:03}.log" in found[0].gaps[0].what
+
+
+def test_links_that_go_round_do_no_harm(tmp_path: Path) -> None:
+    (tmp_path / "a.log").write_bytes(b"INFO x\n")
+    (tmp_path / "round").symlink_to(tmp_path)
+    (tmp_path / "gone.log").symlink_to(tmp_path / "nowhere")
+    found, _ = sources([str(tmp_path)], io.BytesIO())
+    assert [s.name for s in found] == [str(tmp_path / "a.log")]
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may read anything")

@@ -106,7 +106,6 @@ def test_both_engines_pass_the_same(seed: int, rulebook: Rulebook) -> None:
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB",
         "INFO 08-28 10:12:45 [loggers.py:1] Engine 000: Avg prompt throughput: 4.5 tokens/s",
         "ERROR 08-28 10:12:45 [core.py:1] x",
-        "\x00\xff".encode("latin1").decode("latin1"),
         "",
     ]
     block = "".join(f"{chance.choice(pool)}\n" for _ in range(4000)).encode()

@@ -1,0 +1,96 @@
+"""Several processes in one log, several logs in one story: the root stays where it is."""
+
+from __future__ import annotations
+
+import pytest
+
+from logtext import Sample, ask, ask_files, by_name, first, lines, sample
+
+UNDRESSED = [
+    sample(name)
+    for name in (
+        "cuda-oom-loading",
+        "heads-not-divisible",
+        "real-disk-full",
+        "real-lora-missing",
+        "real-trunc-weights",
+        "real-v011-tokenizer-too-new",
+        "undefined-symbol",
+    )
+]
+KILLED = sample("real-worker-killed")
+
+
+@pytest.mark.parametrize("copies", [2, 4])
+@pytest.mark.parametrize("s", UNDRESSED, ids=by_name)
+def test_servers_that_fail_side_by_side_have_one_cause(s: Sample, copies: int) -> None:
+    rows = [f"vllm-{n}  | {row}" for row in s.lines for n in range(1, copies + 1)]
+    assert first(ask(lines(*rows))) == ("diagnosed", s.rule, ((s.line or 0) - 1) * copies + 1)
+
+
+@pytest.mark.parametrize("s", UNDRESSED, ids=by_name)
+def test_another_service_between_all_rows_changes_nothing(s: Sample) -> None:
+    other = "db-1    | 2026-11-29 11:44:12.345 UTC [71] LOG:  checkpoint starting: time"
+    rows = [text for row in s.lines for text in (f"vllm-1  | {row}", other)]
+    assert first(ask(lines(*rows))) == ("diagnosed", s.rule, (s.line or 0) * 2 - 1)
+
+
+@pytest.mark.parametrize("s", UNDRESSED, ids=by_name)
+def test_a_healthy_log_beside_it_changes_nothing(s: Sample) -> None:
+    report = ask_files(sample("healthy-busy").text, s.text)
+    assert first(report) == ("diagnosed", s.rule, s.line)
+    assert report.diagnoses[0].source == "b.log"
+
+
+def kernel(pid: int, comm: str) -> str:
+    return lines(
+        "[   12.000000] usb 1-1: new high-speed USB device number 2 using xhci_hcd",
+        f"[81234.567890] Out of memory: Killed process {pid} ({comm}) total-vm:48120344kB, anon-rss:14650112kB, "
+        "file-rss:71680kB, shmem-rss:8192kB, UID:1000 pgtables:34812kB oom_score_adj:0",
+    )
+
+
+def test_a_death_alone_says_what_to_fetch() -> None:
+    report = ask(KILLED.text)
+    assert first(report) == ("incomplete", "process-killed", 105)
+    assert any(
+        "dmesg" in run or "journalctl -k" in run for fix in report.diagnoses[0].fixes for run in fix.run
+    )
+
+
+@pytest.mark.parametrize("order", [0, 1])
+def test_the_kernel_log_beside_it_explains_the_death(order: int) -> None:
+    pid = next(row for row in KILLED.lines if row.startswith("(Worker pid=")).split("=")[1].split(")")[0]
+    texts = [KILLED.text, kernel(int(pid), "VLLM::Worker")]
+    report = ask_files(*(texts[::-1] if order else texts))
+    assert first(report) == ("diagnosed", "host-oom-kill", 2)
+    assert report.diagnoses[0].source == ("a.log" if order else "b.log")
+    assert "process-killed" in [e.rule for e in report.diagnoses[0].explains]
+
+
+def test_a_kernel_log_about_another_program_leaves_it_unexplained() -> None:
+    assert first(ask_files(KILLED.text, kernel(4021, "mysqld"))) == ("incomplete", "process-killed", 105)
+
+
+def test_a_loop_of_a_whole_log_is_told_once() -> None:
+    s = sample("kv-cache-too-small")
+    text = s.text if s.text.endswith("\n") else s.text + "\n"
+    report = ask(text * 4)
+    assert first(report) == ("diagnosed", s.rule, s.line)
+    assert next(d.times for d in report.diagnoses if d.rule == s.rule) >= 4
+    assert len({d.rule for d in report.diagnoses}) == len(report.diagnoses)
+
+
+def test_a_failure_and_then_a_good_start_says_where_it_recovered() -> None:
+    s, good = sample("heads-not-divisible"), sample("healthy-busy")
+    report = ask(s.text + "\n" + good.text)
+    assert first(report)[1:] == (s.rule, s.line)
+    recovered = report.diagnoses[0].recovered_at
+    assert recovered is not None
+    assert recovered > len(s.lines)
+
+
+def test_a_client_404_beside_a_crash_is_set_aside() -> None:
+    living, dead = sample("real-healthy-with-client-404"), sample("kv-cache-too-small")
+    report = ask_files(living.text, dead.text)
+    assert first(report) == ("diagnosed", dead.rule, dead.line)
