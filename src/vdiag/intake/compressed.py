@@ -108,7 +108,7 @@ class _Gzip:
 class _Zstandard:
     """The zstandard package's decompressor, which knows no limit: small pieces go in, so that little comes out."""
 
-    PIECE = 1024  # a block of zstd takes 4 bytes and stands for at most 128 KiB: 32 MiB at the worst
+    PIECE = 256  # a block of zstd takes 4 bytes and stands for at most 128 KiB: 8 MiB at the worst
 
     def __init__(self) -> None:
         import zstandard
