@@ -25,6 +25,9 @@ def rules() -> None:
     vdiag rules list                    every rule, one a line
     vdiag rules lint my-rules.yaml      what is missing or weak in a rule file
     vdiag rules test my-rules.yaml      does each rule win its examples?
+    vdiag rules test --explain vllm.log which rules match a log, which wins, and why
+    vdiag rules new --from vllm.log:141 draft a rule from a line
+    vdiag rules audit vllm-0.11.0.whl   hold the rules against a release of vLLM
     """
 
 
@@ -82,25 +85,36 @@ def lint(paths: tuple[Path, ...], strict: bool) -> None:
 @rules.command()
 @PATHS
 @click.option(
-    "--explain", is_flag=True, help="Show for each example which rules matched, which won, and why."
+    "--explain", is_flag=True, help="Show which rules matched, which won, and why; PATH may be a log too."
 )
 @click.option("--wordings", is_flag=True, help="Try the wordings alone, not the whole program.")
-@click.option("--rule", "only", metavar="ID", multiple=True, help="Only this rule; may be given again.")
+@click.option(
+    "--rule", "only", metavar="ID", multiple=True, help="Only this rule (of a log: why not this); repeatable."
+)
 def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str, ...]) -> None:
     """Run each rule's examples (it must win) and lookalikes (it must not match).
 
     PATH is a rule file or a folder of them. Without PATH: the rules of the checkout vdiag runs from, else your
-    own. Exit status: 1 if any example fails, 2 if a file cannot be read as rules.
+    own. With --explain a PATH that is no YAML file is a log: the shipped rules and those of the other PATHs are
+    held against it. Exit status: 1 if any example fails, 2 if a file cannot be read.
     """
     from vdiag.rulebook.examples import try_rules
-    from vdiag.rulebook.load import assemble, read_rules
+    from vdiag.rulebook.load import SUFFIXES, assemble, default_user_paths, read_rules
 
-    paths = paths or _own_paths()
+    logs = [path for path in paths if explain and path.suffix not in SUFFIXES and not path.is_dir()]
+    paths = tuple(path for path in paths if path not in logs) or (
+        tuple(default_user_paths()) if logs else _own_paths()
+    )
     problems: list[Problem] = []
     placed = read_rules(paths, problems)
     rulebook = assemble(placed, _base(paths), problems)
     for problem in problems:
         click.echo(str(problem), err=True)
+    if logs:
+        from vdiag.cli.rules_log import explain_log
+
+        good = [explain_log(log, rulebook, only) for log in logs]
+        _leave(0 if all(good) and not problems else UNREADABLE)
     where = {own.rule.id: own for own in placed if not only or own.rule.id in only}
     tried = failed = 0
     for outcome in try_rules(where.values(), rulebook, None if wordings else _diagnose()):
@@ -112,6 +126,76 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     if any(problem.whole_file for problem in problems):
         _leave(UNREADABLE)
     _leave(FAULTY if failed or problems else 0)
+
+
+@rules.command()
+@click.option(
+    "--from", "given", metavar="LOG[:LINE]", required=True, help="The log, and the line the rule is for."
+)
+def new(given: str) -> None:
+    """Draft a rule from a real line: YAML on standard output, with slots for what only you can write.
+
+    Without LINE the line that vdiag takes for the root is used. Numbers, amounts, paths and names become typed
+    captures. Exit status: 2 if there is no such line.
+    """
+    from vdiag.cli.rules_new import NoLine, origin_of
+    from vdiag.rulebook.draft import draft
+    from vdiag.rulebook.load import default_user_paths, load
+
+    try:
+        written = draft(origin_of(given, load(default_user_paths(), base=_shipped(), collect=[])))
+    except (NoLine, ValueError) as fault:
+        click.echo(f"no rule can be drafted: {fault}", err=True)
+        _leave(UNREADABLE)
+        return
+    click.echo(written, nl=False)
+
+
+@rules.command()
+@click.argument("sources", metavar="SOURCE...", nargs=-1, required=True, type=click.Path(path_type=Path))
+@click.option(
+    "--since", metavar="OTHER", type=click.Path(path_type=Path), help="Say what is new since this release."
+)
+@click.option(
+    "--format",
+    "format_",
+    type=click.Choice(["terminal", "json"]),
+    default="terminal",
+    help="How to print it.",
+)
+@click.option(
+    "--all", "everything", is_flag=True, help="List everything, not only what operators meet first."
+)
+def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everything: bool) -> None:
+    """Hold the rules against releases of vLLM: what no rule names, what is stale, where versions are wrong.
+
+    SOURCE is a wheel, an sdist, a checkout or a site-packages folder; nothing of it is run. Every raise, assertion
+    and error log call is read. Exit status: 1 if a rule is stale or a `since` or `until` wrong, 2 if a SOURCE
+    cannot be read.
+    """
+    from vdiag.rulebook import audit as auditing
+    from vdiag.rulebook.load import default_user_paths, load
+    from vdiag.rulebook.sources import SourceError, read_source
+
+    try:
+        read = [read_source(path) for path in sources]
+        older = read_source(since) if since else None
+    except SourceError as fault:
+        click.echo(str(fault), err=True)
+        _leave(UNREADABLE)
+        return
+    answer = auditing.audit(read, load(default_user_paths(), base=_shipped(), collect=[]), older)
+    if format_ == "json":
+        import msgspec
+
+        click.echo(msgspec.json.encode(answer).decode())
+    else:
+        from vdiag.render.audit import rows
+
+        for row in rows(answer, everything):
+            click.echo(row)
+    stale = any(found.reason == auditing.GONE for found in answer.unmatched)
+    _leave(FAULTY if stale or answer.wrong_versions else 0)
 
 
 def _show(outcome: Outcome, own: Placed, explain: bool) -> None:

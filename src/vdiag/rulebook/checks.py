@@ -69,6 +69,14 @@ def roles_fit(placed: Placed, book: Book) -> Iterator[Said]:
         yield Said("fixes", f"are not shown for `role: {rule.role.value}`", "warning")
 
 
+def drafts_are_finished(placed: Placed, book: Book) -> Iterator[Said]:
+    """No slot of a draft (`vdiag rules new`) is left for a person to fill in."""
+    lookalikes = [(f"lookalikes[{i}]", text) for i, text in enumerate(placed.rule.lookalikes)]
+    for field, text in [*texts(placed.rule), *lookalikes]:
+        if text.lstrip().startswith("TODO "):
+            yield Said(field, "is still to be written")
+
+
 def facts_exist(placed: Placed, book: Book) -> Iterator[Said]:
     """What texts name is captured by the rule, known from the log, or computed by a named function."""
     if book.vocabulary.facts is None:
@@ -130,6 +138,7 @@ CHECKS: tuple[Check, ...] = (
     id_is_well_formed,
     title_is_a_headline,
     cause_is_complete,
+    drafts_are_finished,
     roles_fit,
     every_wording_has_an_example,
     lookalikes_stay_apart,
