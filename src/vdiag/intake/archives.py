@@ -47,7 +47,9 @@ def _zipped(path: str) -> Iterator[Entry]:
 
     try:
         infos = zipfile.ZipFile(path).infolist()
-    except (zipfile.BadZipFile, NotImplementedError) as error:
+    except OSError:
+        raise
+    except Exception as error:  # BadZipFile, or what a damaged directory makes of its numbers
         raise SourceError(f"is a damaged zip file: {error}") from None
     return (
         Entry(_named(path, info.filename), info.file_size, _member(path, info))
@@ -64,7 +66,9 @@ def _member(path: str, info: Any) -> Callable[[], BinaryIO]:
             raise SourceError("is encrypted")
         try:
             stream = zipfile.ZipFile(path).open(info)  # noqa: SIM115 (closed by who reads it)
-        except (zipfile.BadZipFile, NotImplementedError, RuntimeError) as error:
+        except OSError:
+            raise
+        except Exception as error:  # BadZipFile, an unknown method, a name that does not fit
             raise SourceError(f"cannot be read from the zip file: {error}") from None
         return cast(BinaryIO, _Bounded(cast(BinaryIO, stream), info))
 

@@ -43,7 +43,12 @@ def kind_of(head: bytes) -> str:
 
 def decompressed(stream: BinaryIO, name: str) -> BinaryIO:
     """The stream behind a compression that its first bytes tell. Raises SourceError where it can't be read here."""
-    head = stream.read(6) or b""
+    try:
+        head = stream.read(6) or b""
+    except (OSError, SourceError):
+        raise
+    except Exception as error:  # a damaged bundle raises what its library likes
+        raise SourceError(f"cannot be read: {error}") from None
     kind = kind_of(head)
     if name != "-" and stream.seekable():
         stream.seek(0)
