@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from vdiag.rulebook import Rulebook
     from vdiag.rulebook.examples import Diagnose, Outcome
     from vdiag.rulebook.load import Placed, Problem
+    from vdiag.rulebook.sources import Source
 
 FAULTY, UNREADABLE = 1, 2  # exit status, as docs/rules.md says
 
@@ -175,11 +177,10 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
     """
     from vdiag.rulebook import audit as auditing
     from vdiag.rulebook.load import default_user_paths, load
-    from vdiag.rulebook.sources import SourceError, read_source
+    from vdiag.rulebook.sources import SourceError
 
     try:
-        read = [read_source(path) for path in sources]
-        older = read_source(since) if since else None
+        read, older = [_read(path) for path in sources], _read(since) if since else None
     except SourceError as fault:
         click.echo(str(fault), err=True)
         _leave(UNREADABLE)
@@ -196,6 +197,14 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
             click.echo(row)
     stale = any(found.reason == auditing.GONE for found in answer.unmatched)
     _leave(FAULTY if stale or answer.wrong_versions else 0)
+
+
+def _read(path: Path) -> Source:
+    from vdiag.rulebook.sources import read_source
+
+    if sys.stderr.isatty():
+        click.echo(f"reading {path} …", err=True)
+    return read_source(path)
 
 
 def _show(outcome: Outcome, own: Placed, explain: bool) -> None:

@@ -15,6 +15,7 @@ import msgspec
 
 ERROR_CALLS = ("error", "exception", "critical", "fatal")
 HOLE = "{}"
+LEAST_SPACES = 3  # in a local variable's text that is a part of a message, not one of several values
 
 _PERCENT = re.compile(r"%(?:\((\w+)\))?[-+ #0]*(?:\d+|\*)?(?:\.(\d+|\*))?[hlL]?([diouxXeEfFgGcrsa%])")
 _FIELD = re.compile(r"\{\{|\}\}|\{([^{}]*)\}")
@@ -187,6 +188,10 @@ def _formatted(part: ast.expr, local: dict[str, ast.expr], depth: int) -> tuple[
     value = part.value
     if isinstance(value, ast.Constant) and isinstance(value.value, str):
         return value.value, []
+    if isinstance(value, ast.Name) and value.id in local:
+        inner = _shape(value, local, depth + 1)
+        if inner is not None and words(inner[0]).count(" ") >= LEAST_SPACES:
+            return inner
     hint = ast.unparse(value)
     if part.conversion == ord("r"):
         hint = f"repr({hint})"
