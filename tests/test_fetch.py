@@ -309,7 +309,8 @@ def test_a_command_that_fails_says_why_after_what_it_printed(programs: Callable[
 
 def test_a_command_that_keeps_us_waiting_is_ended(programs: Callable[[str, str], None]) -> None:
     programs("ask", "exec sleep 1000")
-    output = Running(["ask"], 0.1)
+    output = run_for_real(["ask"], 0.1)
+    assert isinstance(output, Running)
     with pytest.raises(TimeoutError, match=r"ask took longer than 0\.1 s"):
         read_all(output)
     assert output._process.returncode is not None

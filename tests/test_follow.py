@@ -17,9 +17,12 @@ import pytest
 
 from logtext import LOADING, READY, SERVED, START, STOPPED, Sample, lines, said, sample, steam, traceback
 from test_cli_diagnose import World
-from vdiag.cli.follow import watch
-from vdiag.follow import Follower, Told
-from vdiag.intake.growing import GrowingFile
+from vdiag.cli.follow import OPEN, QUIET, watch
+from vdiag.cli.wrapped import HELD
+from vdiag.follow import FIRST, ORDINARY, WINDOW, Follower, Told
+from vdiag.intake.commands import LOG, QUESTION
+from vdiag.intake.fetch import AFTER, BEFORE
+from vdiag.intake.growing import BACK, GrowingFile
 from vdiag.model import Report, Verdict
 from vdiag.rulebook.shipped import shipped
 
@@ -253,6 +256,18 @@ def test_of_a_long_file_the_end_is_read_and_its_lines_keep_their_numbers(tmp_pat
     assert read_all(file).startswith(b"line %d\n" % file.line)
     assert file.line > 900
     file.close()
+
+
+def test_the_numbers_in_the_architecture_are_those_of_the_code() -> None:
+    docs = (Path(__file__).parent.parent / "docs" / "architecture.md").read_text(encoding="utf-8")
+    text = " ".join(docs.split())
+    assert f"for {QUIET} seconds ({OPEN:.0f} while a traceback is open)" in text
+    assert f"its first events ({FIRST >> 20} MiB), the latest ({WINDOW >> 20} MiB)" in text
+    assert f"the last {ORDINARY:,} without news" in text
+    assert f"Of a file the last {BACK >> 20} MiB are read before" in text
+    assert f"limited to {QUESTION:.0f} seconds for a question and {LOG:.0f} for a log" in text
+    assert f"from {BEFORE} seconds before it to {AFTER} seconds after its end" in text
+    assert f"the last {HELD >> 20} MiB are read together with the kernel log" in text
 
 
 # ---- the loop -------------------------------------------------------------------------------------------------

@@ -82,8 +82,8 @@ def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable
     help="Read this docker or podman container's log and state, and the kernel log of the same time.",
 )
 @click.option(
-    "-f",
     "--follow",
+    "-f",
     "following",
     is_flag=True,
     help="Go on reading; print each failure when it has settled, and a summary at Ctrl-C.",

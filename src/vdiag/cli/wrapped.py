@@ -147,19 +147,28 @@ class Wrapped:
 
     def _sent_to_us(self) -> Iterator[int]:
         while self._child.returncode is None:
-            told = signal.sigwaitinfo(PASSED_ON | {signal.SIGWINCH})
-            if told.si_signo == signal.SIGWINCH:
+            number, by_terminal = _next_signal(PASSED_ON | {signal.SIGWINCH})
+            if number == signal.SIGWINCH:
                 self._resize()
                 if self._terminals:
                     yield signal.SIGWINCH  # again: the first came before the new size
-            elif told.si_code <= 0:  # sent by a process, not by the terminal to the whole group
-                yield told.si_signo
+            elif not by_terminal:
+                yield number
 
     def _resize(self) -> None:
         for ours, real in self._terminals:
             with contextlib.suppress(OSError):
                 size = fcntl.ioctl(real, termios.TIOCGWINSZ, bytes(8))
                 fcntl.ioctl(ours, termios.TIOCSWINSZ, size)
+
+
+def _next_signal(awaited: set[signal.Signals]) -> tuple[int, bool]:
+    """The next signal, and whether the terminal sent it to the whole process group."""
+    if hasattr(signal, "sigwaitinfo"):
+        told = signal.sigwaitinfo(awaited)
+        return told.si_signo, told.si_code > 0
+    number = signal.sigwait(awaited)  # where nothing tells who sent it: keys are the likelier sender
+    return number, number in (signal.SIGINT, signal.SIGQUIT) and os.isatty(0)
 
 
 def _write(target: int, data: bytes) -> None:

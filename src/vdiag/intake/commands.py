@@ -13,7 +13,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Sequence
-from typing import Protocol
+from typing import BinaryIO, Protocol, cast
 
 QUESTION = 10.0  # seconds to wait, all in all, for a short answer
 LOG = 60.0  # and for a whole log; the time spent reading it does not count
@@ -38,7 +38,22 @@ class Runner(Protocol):
 
 def run(command: Sequence[str], seconds: float, *, merged: bool = False) -> Output:
     """The runner of this machine."""
-    return Running(command, seconds, merged=merged)
+    errors = tempfile.TemporaryFile()  # noqa: SIM115 - a file never fills up, as a pipe would; Running closes it
+    name = os.path.basename(command[0])
+    try:
+        process = subprocess.Popen(
+            list(command),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT if merged else errors,
+            env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0"},
+        )
+    except OSError as error:
+        errors.close()
+        if isinstance(error, FileNotFoundError):
+            raise OSError(f"{name} is not installed") from None
+        raise
+    return Running(name, process, cast(BinaryIO, errors), seconds)
 
 
 def read_all(output: Output, most: int = MOST) -> bytes:
@@ -56,28 +71,14 @@ def read_all(output: Output, most: int = MOST) -> bytes:
 class Running(io.RawIOBase):
     """A started program's output. It is killed when it is closed early or keeps us waiting too long."""
 
-    def __init__(self, command: Sequence[str], seconds: float, *, merged: bool = False) -> None:
+    def __init__(self, name: str, process: subprocess.Popen[bytes], errors: BinaryIO, seconds: float) -> None:
+        assert process.stdout is not None
         self.complaint = ""
-        self._name = os.path.basename(command[0])
-        self._limit = seconds
-        self._left = seconds
-        self._errors = tempfile.TemporaryFile()  # a file never fills up, as a pipe would  # noqa: SIM115
-        try:
-            self._process = subprocess.Popen(
-                list(command),
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT if merged else self._errors,
-                env={**os.environ, "LC_ALL": "C", "SYSTEMD_COLORS": "0"},
-            )
-        except FileNotFoundError:
-            self._errors.close()
-            raise OSError(f"{self._name} is not installed") from None
-        except OSError:
-            self._errors.close()
-            raise
-        assert self._process.stdout is not None
-        self._pipe = self._process.stdout
+        self._name = name
+        self._process = process
+        self._pipe = process.stdout
+        self._errors = errors
+        self._limit = self._left = seconds
 
     def readable(self) -> bool:
         return True
