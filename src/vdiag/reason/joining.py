@@ -7,7 +7,6 @@ print comparable ones; the process; the name. What is tied on one weak ground al
 from __future__ import annotations
 
 import re
-from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Sequence
 
@@ -15,11 +14,10 @@ import msgspec
 
 from vdiag.model import Event, Role, Severity
 from vdiag.reason.blame import Blame, Node
-from vdiag.reason.clock import FARTHEST, HOUR, UPTIME, Stamp, apart, parse, zones_known
+from vdiag.reason.clock import HOUR
+from vdiag.reason.moments import NEAR, SHARP, Moments
 
-NEAR = 900.0  # seconds in which a death is noticed: watchdogs of NCCL and Ray take up to ten minutes
 EARLY = 30.0  # seconds by which a notice may stand before its cause: clocks and buffers differ
-SHARP = (-5.0, 60.0)  # the same where the zones are unknown: whole hours are then guessed
 SURE, WEAK = 1.0, 0.7  # the most that a diagnosis may claim
 
 _NAMED_PID = re.compile(r"\bpid[=: ]+'?(\d{1,9})")
@@ -56,14 +54,14 @@ def join(blames: list[Blame]) -> list[Join]:
     """Moves what explains a failure in another input to that failure's blame; answers what was moved and why."""
     if len({blame.episode.source for blame in blames}) < 2:
         return []
-    clock = _Clock(blames)
+    clock = Moments([event for blame in blames for event in blame.episode.events])
     return _outside(blames, clock) + _inside(blames, clock)
 
 
 # ---- the kernel's or a unit manager's word ---------------------------------------------------------------
 
 
-def _outside(blames: list[Blame], clock: _Clock) -> list[Join]:
+def _outside(blames: list[Blame], clock: Moments) -> list[Join]:
     tellers = [b for b in blames if b.roots and b.roots[0].outside]
     groups = [(teller, group) for teller in tellers for group in _words(teller)]
     joins: list[Join] = []
@@ -99,7 +97,7 @@ def _words(teller: Blame) -> list[list[Node]]:
     return list(groups.values())
 
 
-def _ties(blames: list[Blame], groups: list[tuple[Blame, list[Node]]], clock: _Clock) -> list[_Tie]:
+def _ties(blames: list[Blame], groups: list[tuple[Blame, list[Node]]], clock: Moments) -> list[_Tie]:
     ties: list[_Tie] = []
     for blame in blames:
         if blame.roots and blame.roots[0].outside:
@@ -119,7 +117,7 @@ def _ties(blames: list[Blame], groups: list[tuple[Blame, list[Node]]], clock: _C
     return ties
 
 
-def _grounds(node: Node, blame: Blame, blames: list[Blame], clock: _Clock) -> list[tuple[int, float, Join]]:
+def _grounds(node: Node, blame: Blame, blames: list[Blame], clock: Moments) -> list[tuple[int, float, Join]]:
     """On what grounds a line from outside explains the failure of a blame: rank, distance, and the join."""
     captures = node.match.captures if node.match else {}
     pid, name = captures.get("pid"), str(captures.get("comm") or captures.get("unit") or "")
@@ -137,26 +135,26 @@ def _grounds(node: Node, blame: Blame, blames: list[Blame], clock: _Clock) -> li
                 rank = _SHARED if named else _SHARED + 1
                 ground += "; their times cannot be compared"
                 found.append((rank, float(-node.line), Join(node, notice, ground, WEAK)))
-            elif -EARLY <= span <= NEAR and clock.in_run(node, blame):
+            elif span.within(-EARLY, NEAR) and _in_run(clock, node, blame, ()):
                 if named:
-                    ground = f"by the time ({_apart(span)}) and {who}"
-                    found.append((0 if by_pid else 1, abs(span), Join(node, notice, ground)))
+                    ground = f"by the time ({_apart(span.seconds)}) and {who}"
+                    found.append((0 if by_pid else 1, span.distance, Join(node, notice, ground)))
                 else:
-                    ground = f"by the time alone ({_apart(span)})"
-                    found.append((3, abs(span), Join(node, notice, ground, WEAK)))
+                    ground = f"by the time alone ({_apart(span.seconds)})"
+                    found.append((3, span.distance, Join(node, notice, ground, WEAK)))
             elif named:
-                hours = clock.shift(node, notice, span, HOUR / 4 if by_pid else HOUR)
+                hours = clock.shift(node, notice, HOUR / 4 if by_pid else HOUR)
                 if hours is not None:
-                    ground = f"by {who}, if their clocks differ by {hours:g} hours"
+                    ground = f"by {who}, if their clocks differ by {abs(hours):g} hours"
                     most = SURE if by_pid else WEAK
                     found.append((2 if by_pid else 4, 0.0, Join(node, notice, ground, most)))
     elif named:
         # It has a cause of its own, or just ends: what hit another process before is no explanation.
         for notice, least, most_late in _ends(blame):
             span = clock.span(node, notice)
-            if span is not None and least <= span <= most_late and clock.in_run(node, blame, blames):
-                ground = f"by the time ({_apart(span)}) and {who}"
-                found.append((0 if by_pid else 1, abs(span), Join(node, notice, ground)))
+            if span and span.within(least, most_late) and _in_run(clock, node, blame, blames):
+                ground = f"by the time ({_apart(span.seconds)}) and {who}"
+                found.append((0 if by_pid else 1, span.distance, Join(node, notice, ground)))
     return found
 
 
@@ -190,7 +188,7 @@ def _adopt(tie: _Tie) -> None:
         teller.explained = []
 
 
-def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[str], clock: _Clock) -> None:
+def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[str], clock: Moments) -> None:
     """A kill far from every failure in the other inputs explains none of them, and is no answer beside theirs."""
     failures = [
         n
@@ -201,7 +199,7 @@ def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[st
     ]
     for node in [n for n in teller.roots if n.outside and id(n) not in used]:
         spans = [clock.span(node, failure) for failure in failures]
-        known = [abs(span) for span in spans if span is not None]
+        known = [span.distance for span in spans if span is not None]
         if known and len(known) == len(spans) and min(known) > NEAR:
             why = f"it and the failure in the other input are {_apart(min(known))}"
         elif node.rule is not None and node.rule.id in rules:
@@ -216,7 +214,7 @@ def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[st
 # ---- another server process's word -------------------------------------------------------------------------
 
 
-def _inside(blames: list[Blame], clock: _Clock) -> list[Join]:
+def _inside(blames: list[Blame], clock: Moments) -> list[Join]:
     """A worker's own log names the cause of a death that the head node's log only notices."""
     joins: list[Join] = []
     tellers = [b for b in blames if b.roots and not b.roots[0].outside and _fatal(b.roots[0])]
@@ -230,13 +228,13 @@ def _inside(blames: list[Blame], clock: _Clock) -> list[Join]:
                 continue
             for notice in blame.notices:
                 span = clock.span(root, notice)
-                near = span is not None and -EARLY <= span <= NEAR
+                near = span is not None and span.within(-EARLY, NEAR)
                 pids = {int(p) for p in _NAMED_PID.findall(notice.event.text)}
                 by_pid = root.event.envelope.pid in pids
                 if near and span is not None:
                     by_pid = by_pid or bool(_lanes(blame) & _lanes(teller))
-                    ground = f"by the time ({_apart(span)})" + (" and the process" if by_pid else "")
-                    ties.append((0 if by_pid else 2, abs(span), Join(root, notice, ground), teller))
+                    ground = f"by the time ({_apart(span.seconds)})" + (" and the process" if by_pid else "")
+                    ties.append((0 if by_pid else 2, span.distance, Join(root, notice, ground), teller))
                 elif by_pid and span is None:
                     ties.append((1, 0.0, Join(root, notice, "by the process"), teller))
         if ties:
@@ -279,66 +277,19 @@ def _apart(span: float) -> str:
     return "1 second apart" if round(span) == 1 else f"{span:.0f} seconds apart"
 
 
-class _Clock:
-    """When a line was written, by its own time or by that of the lines around it."""
-
-    def __init__(self, blames: list[Blame]) -> None:
-        stamps: dict[int, list[tuple[int, Stamp]]] = defaultdict(list)
-        for blame in blames:
-            for event in blame.episode.events:
-                stamp = parse(event.envelope.time) if event.envelope.time else None
-                if stamp is not None:
-                    stamps[event.source].append((event.lines[0], stamp))
-        self._stamps = {source: sorted(told, key=lambda t: t[0]) for source, told in stamps.items()}
-
-    def at(self, node: Node) -> Stamp | None:
-        """The instant of a node: its own, else the last one printed before it, else the first one after."""
-        own = parse(node.event.envelope.time) if node.event.envelope.time else None
-        if own is not None:
-            return own
-        told = self._stamps.get(node.event.source)
-        if not told:
-            return None
-        place = bisect_right(told, node.line, key=lambda t: t[0])
-        return told[max(place - 1, 0)][1]
-
-    def span(self, one: Node, other: Node) -> float | None:
-        """Seconds from one to the other by what their clocks show; None where they have nothing in common."""
-        first, second = self.at(one), self.at(other)
-        return apart(first, second) if first and second else None
-
-    def in_run(self, node: Node, blame: Blame, blames: Sequence[Blame] = ()) -> bool:
-        """Whether a line of another input falls into a run, as far as it shows when that began and the next did."""
-        episode = blame.episode
-        if any(mark.what == "start" for mark in episode.marks) and episode.events:
-            began = self.span(node, _first(episode.events))
-            if began is not None and began > EARLY:
-                return False
-        later = [
-            b.episode.events
-            for b in blames
-            if b.episode.source == episode.source and b.episode.first_line > episode.first_line
-        ]
-        if later and later[0]:
-            ended = self.span(node, _first(later[0]))
-            return ended is None or ended >= -EARLY
-        return True
-
-    def shift(self, one: Node, other: Node, span: float, step: float) -> float | None:
-        """The hours by which the clocks differ if the other follows at once; None if the zones are known or it does not."""
-        first, second = self.at(one), self.at(other)
-        if (
-            first is None
-            or second is None
-            or UPTIME in (first.kind, second.kind)
-            or zones_known(first, second)
-        ):
-            return None
-        if one.event.envelope.host and one.event.envelope.host == other.event.envelope.host:
-            return None
-        shift = (span - SHARP[0]) // step * step
-        near = span - shift <= SHARP[1]
-        return shift / HOUR if near and shift and abs(shift) <= FARTHEST * HOUR else None
+def _in_run(clock: Moments, node: Node, blame: Blame, blames: Sequence[Blame]) -> bool:
+    """Whether a line of another input falls into a run, as far as it shows when that began and the next of `blames` did."""
+    episode = blame.episode
+    if any(mark.what == "start" for mark in episode.marks) and episode.events:
+        began = clock.span(node, _first(episode.events))
+        if began is not None and began.seconds > EARLY:
+            return False
+    for other in blames:
+        later = other.episode
+        if later.source == episode.source and later.first_line > episode.first_line and later.events:
+            ended = clock.span(node, _first(later.events))
+            return ended is None or ended.seconds >= -EARLY
+    return True
 
 
 def _first(events: list[Event]) -> Node:
