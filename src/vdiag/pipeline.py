@@ -133,6 +133,7 @@ class Reading:
             if not form:
                 form = told.format = detect(bytes(memoryview(block)[: min(size, SAMPLE)]))
                 decoder = decoder_of(told.format, scanner)
+                assembler.reach *= decoder.longest if decoder else 1
             if decoder is not None and decoder.reads_all:
                 data = bytes(memoryview(block)[:size])
                 keeper.take(assembler.feed(_inside(kept, decoder.feed(data, first))))
@@ -153,6 +154,7 @@ class Reading:
         if not form:
             told.format = detect(blocks.tail[:SAMPLE])
             decoder = decoder_of(told.format, scanner)
+            assembler.reach *= decoder.longest if decoder else 1
         binary = decoder is None and not blocks.utf16 and looks_binary(blocks.tail[:8192])
         if binary:
             told.format = "binary"

@@ -27,6 +27,7 @@ MOST_ROWS = 40  # rows of one event
 MOST_FRAMES = 40  # frames kept of one traceback: the innermost
 MOST_SPILL = 12  # unprefixed lines behind a prefixed one that may be its wrapped rest
 MOST_LANES = 4096
+REACH = 64  # physical lines between a row and the one it goes on from
 
 _PYDANTIC = re.compile(r"\d+ validation errors? for ")
 _BREAKS = re.compile(  # an unprefixed row that begins something of its own
@@ -67,6 +68,7 @@ class Assembler:
     """Feed it records in order; it hands out events, each complete."""
 
     def __init__(self) -> None:
+        self.reach = REACH  # larger where an entry of the input is many lines long
         self._lanes: dict[tuple[int, str, str, str, int, bool], _Lane] = {}
         self._chains = 0
         self._done: list[Event] = []
@@ -275,7 +277,7 @@ class Assembler:
         if (
             open_event is not None
             and len(open_event.rows) < MOST_ROWS
-            and line - open_event.lines[-1] <= 64
+            and line - open_event.lines[-1] <= self.reach
             and self._continues(open_event, env, message, bare)
         ):
             self._append(open_event, message, line)

@@ -28,6 +28,7 @@ BARE = Envelope()
 class Decoder:
     """Feed it whole pieces of an input in order, then `flush`."""
 
+    longest = 1  # physical lines that an entry may take; the distance between rows that belong together grows with it
     reads_all = True  # every line must be seen, not only what the prefilter points at
 
     def __init__(self, scanner: Scanner, form: str) -> None:

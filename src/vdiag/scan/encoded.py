@@ -31,6 +31,8 @@ def decoder_of(form: str, scanner: Scanner) -> Decoder | None:
 class JsonLines(Lines):
     """An entry a line: journald's `json`, `json-sse` and `json-seq`, docker's json-file."""
 
+    longest = 2
+
     def _one(self, line: bytes, number: int) -> Iterator[Row]:
         if line.startswith(b"data: "):
             line = line[6:]
@@ -52,6 +54,8 @@ class JsonLines(Lines):
 
 class JsonPretty(Lines):
     """An entry over many lines, from a `{` to a `}` at the begin of a line."""
+
+    longest = 400  # a message in bytes is one line a byte
 
     def __init__(self, scanner: Scanner, form: str) -> None:
         super().__init__(scanner, form)

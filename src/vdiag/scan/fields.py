@@ -19,6 +19,8 @@ from vdiag.scan.records import Scanner
 class Fields(Decoder):
     """What `verbose` and `export` share: an entry is a run of fields, of which the message may come first."""
 
+    longest = 40
+
     def __init__(self, scanner: Scanner, form: str) -> None:
         super().__init__(scanner, form)
         self._fields: dict[str, Any] = {}
