@@ -184,6 +184,15 @@ def test_messages_are_named_by_the_rules_whose_wordings_match(tmp_path: Path) ->
     assert (release.version, release.messages, release.named, release.operators) == ("0.11.0", 7, 4, 7)
 
 
+def test_frames_must_name_the_place_that_raises(tmp_path: Path) -> None:
+    rules_ = [
+        Rule("here", "t", phrases=["AssertionError: there is no fuel"], frames=["boiler.py:heat"]),
+        Rule("there", "t", phrases=["AssertionError: there is no fuel"], frames=["engine.py"]),
+    ]
+    result = audit([read_source(tree(tmp_path))], compile_rules(rules_))
+    assert {tuple(m.rules) for m in result.messages if m.rules} == {("here",)}
+
+
 def test_a_rule_is_unmatched_if_no_text_of_the_release_holds_its_words(tmp_path: Path) -> None:
     found = {u.rule: u.reason for u in audited(tmp_path).unmatched}
     assert found == {

@@ -1,7 +1,7 @@
 """The rulebook held against vLLM's own messages: what is named, what only falls to the unknown path, what is stale.
 
-A message counts as named if a wording of a rule matches it filled in with plausible values. That says nothing of the
-rule's other conditions (`frames`, `with`, …); those only the whole program can tell.
+A message counts as named if a wording of a rule matches it filled in with plausible values, and the rule's `frames`,
+if it has any, name the place that raises it. Its other conditions (`with`, `phase`, …) only the whole program can tell.
 """
 
 from __future__ import annotations
@@ -165,8 +165,20 @@ class _Namer:
 
     def _matches(self, number: int, message: Message, text: str) -> bool:
         pattern = self.rulebook.patterns[number]
-        where = self.rulebook.rules[pattern.rule].where
-        return (where != "log" or not message.exception) and search(pattern, text) is not None
+        rule = self.rulebook.rules[pattern.rule]
+        if rule.where == "log" and message.exception:
+            return False
+        if rule.frames and message.exception and not any(_raised_in(want, message) for want in rule.frames):
+            return False
+        return search(pattern, text) is not None
+
+
+def _raised_in(frame: str, message: Message) -> bool:
+    """Whether a message is raised in a frame as rules name them; its callers are not known here."""
+    file, _, function = frame.partition(":")
+    if not file.endswith((".py", ".pyx")) and "/" not in file:
+        file, function = "", file
+    return message.file.endswith(file) and function in ("", message.function.rpartition(".")[2])
 
 
 def _audited(message: Message, versions: list[str], patterns: set[int], rulebook: Rulebook) -> Audited:
