@@ -79,7 +79,7 @@ def test_any_heap_of_log_parts_gets_an_answer(text: str) -> None:
 
 
 @given(st.data())
-@settings(QUIET, max_examples=60)
+@settings(QUIET, max_examples=30)
 def test_any_piece_of_a_sample_gets_an_answer(data: st.DataObject) -> None:
     raw = data.draw(st.sampled_from(SMALL)).text.encode()
     begin = data.draw(st.integers(0, len(raw)))
@@ -88,7 +88,7 @@ def test_any_piece_of_a_sample_gets_an_answer(data: st.DataObject) -> None:
 
 
 @given(st.data())
-@settings(QUIET, max_examples=40)
+@settings(QUIET, max_examples=25)
 def test_a_sample_with_damaged_bytes_gets_an_answer(data: st.DataObject) -> None:
     raw = bytearray(data.draw(st.sampled_from(SMALL)).text.encode())
     for _ in range(20):
@@ -197,7 +197,7 @@ def test_a_hard_wrapped_sample_gets_its_answer_or_an_honest_one(s: Sample, width
 
 
 @given(st.sampled_from(WRAPPABLE), st.integers(60, 250))
-@settings(QUIET, max_examples=60)
+@settings(QUIET, max_examples=30)
 def test_a_sample_wrapped_at_any_width_never_claims_another_cause(s: Sample, width: int) -> None:
     honest(ask(wrap(s, width)[0]), s)
 
