@@ -183,11 +183,18 @@ RUNS = list(vdiag_commands())
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A folder with the files the README speaks of, as the current one; no rules of the user's own."""
     import gzip
+    import tarfile
 
     (tmp_path / "samples").symlink_to(ROOT / "samples")
     shutil.copy(ROOT / SAMPLE, tmp_path / "vllm.log")
     (tmp_path / "vllm.log.gz").write_bytes(gzip.compress((ROOT / SAMPLE).read_bytes()))
     shutil.copy(ROOT / "samples/healthy-busy.log", tmp_path / "kernel.log")
+    shutil.copy(ROOT / "samples/healthy-busy.log", tmp_path / "vllm.log.1")
+    shutil.copy(tmp_path / "vllm.log.gz", tmp_path / "vllm.log.2.gz")
+    (tmp_path / "logs").mkdir()
+    shutil.copy(ROOT / SAMPLE, tmp_path / "logs")
+    with tarfile.open(tmp_path / "bug-report.tar.gz", "w:gz") as bundle:
+        bundle.add(tmp_path / "logs", "logs")
     (tmp_path / "my-rules.yaml").write_text(blocks("yaml")[0], encoding="utf-8")
     monkeypatch.chdir(tmp_path)
     monkeypatch.delenv("VDIAG_RULES", raising=False)

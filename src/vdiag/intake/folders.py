@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
@@ -65,7 +66,7 @@ def choose(
     total = 0
     for seen, entry in enumerate(entries):
         if seen == MOST_ENTRIES:
-            beyond.append("and what comes after them")
+            beyond.append("what comes after the first files")
             break
         if not is_log(entry):
             other.append(entry.name)
@@ -77,11 +78,11 @@ def choose(
     gaps = []
     if beyond:
         gaps.append(
-            Gap(what=f"left out of {of}, because it holds too much to read at once: {_listed(beyond)}",
-                command="vdiag " + " ".join(beyond[:1]) if ":" not in beyond[0] else "")
+            Gap(what=f"left out of {of}, because it holds too much to read at once: {_listed(beyond, of)}",
+                command=f"vdiag {shlex.quote(beyond[0])}" if os.path.isfile(beyond[0]) else "")
         )  # fmt: skip
     if other and kept:
-        gaps.append(Gap(what=f"left out of {of}, because they do not look like logs: {_listed(other)}"))
+        gaps.append(Gap(what=f"left out of {of}, because they do not look like logs: {_listed(other, of)}"))
     return Choice(kept, gaps)
 
 
@@ -122,6 +123,6 @@ def _opener(path: str) -> Callable[[], BinaryIO]:
     return lambda: cast(BinaryIO, open(path, "rb", buffering=0))
 
 
-def _listed(names: list[str]) -> str:
-    shown = ", ".join(names[:NAMED])
+def _listed(names: list[str], of: str) -> str:
+    shown = ", ".join(name.removeprefix(of).lstrip("/:") for name in names[:NAMED])
     return shown if len(names) <= NAMED else f"{shown} and {len(names) - NAMED} more"

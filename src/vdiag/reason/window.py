@@ -149,7 +149,7 @@ class Kept:
         if not self.some:
             return [
                 Gap(
-                    what=f"no line of it is from {self._window}: its times run from {self._first} to {self._last}"
+                    what=f"no line of it lies in the time asked for ({self._window}): its times run from {self._first} to {self._last}"
                 )
             ]
         return []
