@@ -13,7 +13,7 @@ _JOURNAL_KEY = re.compile(
     rb'"(?:MESSAGE|__CURSOR|__REALTIME_TIMESTAMP|__MONOTONIC_TIMESTAMP|_BOOT_ID|_SYSTEMD_UNIT|_HOSTNAME)"\s*:'
 )
 _FIELD = re.compile(rb"_{0,2}[A-Z][A-Z0-9_]*(?:=|$)")
-_FIRST_FIELD = re.compile(rb"(?:__CURSOR|__REALTIME_TIMESTAMP|_BOOT_ID|_HOSTNAME)=")
+_FIRST_FIELD = re.compile(rb"(?:__[A-Z_]+|_(?:BOOT_ID|MACHINE_ID|HOSTNAME|TRANSPORT|SYSTEMD_UNIT))=")
 _VERBOSE = re.compile(rb"\S+ \d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+ \S+ \[s=[0-9a-f]+;i=")
 _CRI = re.compile(rb"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\S* (?:stdout|stderr) [FP](?::\S*)?(?: |$)")
 _MESSAGE_KEY = re.compile(rb'"(?:message|msg|event|text|levelname|level|severity)"\s*:')

@@ -112,6 +112,12 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"(?P<time>" + _ISO + r") +(?:- +)?(?:\[[^\]\s]*\] +)?(?:[\w.:/-]+ +(?:- +)?)?(?:\d+ +)?(?:- +)?\[?"
         r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- +|:? +)",
     ),
+    "piped": (  # loguru's form, and wrappers that name the stream
+        "012",
+        r"(?P<time>" + _ISO + r") \| *(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| *(?:[\w.<>:-]{1,80}(?: - | *\| ))?",
+    ),
+    "arrows": ("[", r"(?:\[[\w.-]{1,40}\] ?){1,4}>>> ?"),
+    "pytest": ("E", r"E   (?= {0,4}\S)"),
     "nginx": (
         "012",
         r"(?P<http>)(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?",
@@ -127,7 +133,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(?:\.\d+)?Z) "
         r"(?:\[resource\.labels\.\w+: (?P<unit>[^\]\n]+)\] ?)?",
     ),
-    "runpod": ("abcdefghijklmnopqrstuvwxyz0123456789", r"(?P<unit>[a-z0-9]{8,24})\[(?:info|error|warn|warning|debug)\] ?"),
+    "runpod": ("abcdefghijklmnopqrstuvwxyz0123456789", r"(?P<unit>[a-z0-9]{8,24})\[(?:info|error|warn|warning|debug)\]"),
     "pm2": ("0123456789", r"\d{1,3}\|(?P<unit>[\w.-]+) {0,30}\| ?"),
     "glog": (
         "IWEF",
@@ -137,7 +143,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 _ORDER = (
-    "process", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T",
+    "arrows", "piped", "pytest", "process", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T",
     "bracketed time", "bracketed level", "dmesg -x", "talos", "kernel", "systemd", "syslog", "syslog 月", "cri",
     "syslog iso", "syslog iso, no pid", "short-unix", "dmesg iso", "logging", "nginx", "time", "google cloud", "glog",
     "talos node", "pm2", "runpod", "compose",
@@ -234,7 +240,7 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
             kind = Kind.KERNEL
     level = found.get("level", "").upper()
     level = _LEVELS.get(level, level)
-    if kind is Kind.KERNEL and level not in ("ERROR", "CRITICAL"):
+    if (kind is Kind.KERNEL or layers[0][0] == "dmesg -x") and level not in ("ERROR", "CRITICAL"):
         level = ""  # the kernel tells of kills and faults at any level
     if kind is Kind.NATIVE and level:
         kind = Kind.LOG

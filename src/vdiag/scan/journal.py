@@ -20,9 +20,9 @@ from vdiag.scan.envelope import UNIT_TAGS
 
 _WORDS = {0: "CRITICAL", 1: "CRITICAL", 2: "CRITICAL", 3: "ERROR"}
 _MESSAGE = re.compile(
-    r'"(?:MESSAGE|log)"\s*:\s*(?:"(?P<text>(?:[^"\\]|\\.)*)|\[(?P<bytes>[\d,\s]*))', re.DOTALL
+    r'"(?:MESSAGE|log)"\s*:\s*(?:"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)|\[(?P<bytes>[\d,\s]*))', re.DOTALL
 )
-_FIELD = re.compile(r'"(?P<name>_?[A-Z][A-Z_]*|stream|time)"\s*:\s*"(?P<text>(?:[^"\\]|\\.)*)"')
+_FIELD = re.compile(r'"(?P<name>_?[A-Z][A-Z_]*|stream|time)"\s*:\s*"(?P<text>[^"\\]*(?:\\.[^"\\]*)*)"')
 
 
 _FIELDS = {
@@ -66,7 +66,7 @@ class Entry(msgspec.Struct, rename=_FIELDS):
         unit, kind, level = container or tag or one(self.unit), Kind.NATIVE, ""
         # Standard output has the priority of the whole unit, and a container's standard error that of its stream:
         # neither is the program's word on this line.
-        if transport not in ("stdout", "") and not container and priority.isdigit():
+        if transport not in ("stdout", "") and not container and priority.isdecimal():
             level = _WORDS.get(int(priority[:3]), "")
         if transport == "kernel" or (tag == "kernel" and not pid):
             kind, unit = Kind.KERNEL, ""
@@ -76,7 +76,7 @@ class Entry(msgspec.Struct, rename=_FIELDS):
             kind = Kind.LOG
         return Envelope(
             kind=kind,
-            pid=int(pid) if pid.isdigit() and len(pid) < 12 else 0,
+            pid=int(pid) if pid.isdecimal() and len(pid) < 12 else 0,
             level=level,
             time=_stamp(one(self.realtime) or one(self.source_time)),
             host=one(self.host),
@@ -108,7 +108,7 @@ def one(value: Any) -> str:
 
 def _stamp(microseconds: str) -> str:
     """A journal's time as ISO 8601 in UTC; empty if it is none."""
-    if not microseconds.isdigit() or len(microseconds) > 17:
+    if not microseconds.isdecimal() or len(microseconds) > 17:
         return ""
     return datetime.fromtimestamp(int(microseconds) / 1e6, timezone.utc).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
 
@@ -159,7 +159,10 @@ def salvaged(text: str) -> Iterator[tuple[Entry, bool]]:
     values: dict[str, Any] = {f["name"]: _unquoted(f["text"]) for f in _FIELD.finditer(text)}
     name = "log" if m[0].startswith('"log') else "MESSAGE"
     if m["bytes"] is not None:
-        values[name] = [int(n) for n in re.findall(r"\d{1,3}(?=[,\s]|$)", m["bytes"])]
+        whole = text[m.end() : m.end() + 1] == "]"  # else its last number is cut
+        values[name] = [
+            int(n) for n in re.findall(r"\d{1,3}(?!\d)" if whole else r"\d{1,3}(?=\s*,)", m["bytes"])
+        ]
     else:
         values[name] = _unquoted(m["text"])
     yield of_dict(values), False
