@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from vdiag import __version__
-from vdiag.advise import settings
 from vdiag.advise.fixes import facts_of, fill
 from vdiag.model import (
     AlsoSeen,
@@ -245,6 +244,8 @@ def _quote(node: Node, inputs: list[Input]) -> Evidence:
 
 
 def _unknown(diagnosis: Diagnosis, event: Event, context: dict[str, Any]) -> None:
+    from vdiag.advise import settings  # late: most answers do without
+
     said = event.rows[event.root_row].strip()
     diagnosis.title = f"No rule knows this failure; the deepest exception here is: {said[:200]}"
     diagnosis.why = (
