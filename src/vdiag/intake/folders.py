@@ -27,7 +27,8 @@ _SKIPPED_FOLDERS = {
     ".git", "__pycache__", "node_modules", "site-packages", "dist-packages", ".venv", "venv", ".cache",
 }  # fmt: skip
 _LOG_NAME = re.compile(
-    r"(?:^|[./_-])(?:[\w-]*log|logs|syslog|messages|dmesg|journal(?:ctl)?|kern(?:el)?|stdout|stderr|console|nohup)"
+    r"(?:^|[./_-])(?:[\w-]*log|logs|syslog|messages|dmesg|journal(?:ctl)?|kern(?:el)?|stdout|stderr|console|nohup"
+    r"|inspect|describe|events?)"
     r"(?:$|[._-])|\.(?:out|err|stdout|stderr|jsonl|ndjson|trace)(?:$|[.-]\d)",
     re.IGNORECASE,
 )

@@ -13,6 +13,7 @@ from typing import BinaryIO, NamedTuple, cast
 
 from vdiag.model import Gap, Input
 
+PIECE = 1 << 20  # bytes read at a time, since their lines are counted in a copy
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst|zstd)$")
 _NUMBERED = re.compile(r"(?P<base>.+)\.(?P<number>\d{1,4})$")
 _DATED = re.compile(
@@ -72,7 +73,7 @@ class Continued(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        view = memoryview(buffer)
+        view = memoryview(buffer)[:PIECE]
         while view:
             if self._stream is None:
                 if not self._openers:

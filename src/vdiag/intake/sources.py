@@ -56,11 +56,12 @@ def of_bytes(data: bytes, name: str = "<text>") -> Source:
 def _of_path(path: str) -> list[Source]:
     info = os.stat(path)
     if stat.S_ISDIR(info.st_mode):
+        os.scandir(path).close()  # walking says nothing of a folder that may not be read
         return _chosen(path, walk(path), "folder")
+    if not stat.S_ISREG(info.st_mode):
+        return [Source(path, _opener(path))]  # a pipe is opened once only
     with open(path, "rb"):
         pass
-    if not stat.S_ISREG(info.st_mode):
-        return [Source(path, _opener(path))]
     held = bundle(path) if info.st_size > 4 else None
     return _chosen(path, held, "bundle") if held is not None else [Source(path, _opener(path), info.st_size)]
 
