@@ -20,7 +20,7 @@ from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Diagnosis, Event, Input, Kind, Record, Report, Role, Severity, Verdict
 from vdiag.reason.conclude import conclude
-from vdiag.reason.story import tell
+from vdiag.reason.story import Answered, tell
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.decoding import Decoder
 from vdiag.scan.encoded import decoder_of
@@ -107,7 +107,7 @@ class Follower:
         self._spoke = False
         self._rest = b""  # a line that has not ended
         self._held = Held()
-        self._served: list[int] = []
+        self._served: list[Answered] = []
         self.fresh = False  # trouble came since the last conclusion
         self._told: set[str] = set()  # failures of the current run that were told
         self._past: dict[str, tuple[Diagnosis, Verdict]] = {}  # failures of earlier runs
@@ -194,7 +194,7 @@ class Follower:
             return decoder.feed(text, self._line)
         return self._scanner.text(decode(text.removesuffix(b"\n")), self._line)
 
-    def _kept(self, events: Iterable[Event], served: list[int]) -> list[Kept]:
+    def _kept(self, events: Iterable[Event], served: list[Answered]) -> list[Kept]:
         keeper = Keeper(self._matcher, served)
         keeper.take(events)
         keeper.done()
@@ -273,13 +273,13 @@ class Follower:
                 self._past.pop(next(iter(self._past)))
         self._told = set()
         self._begun = end
-        self._served[:] = [line for line in self._served if line >= end]
+        self._served[:] = [one for one in self._served if one[0] >= end]
         self.runs += 1
 
     def _report(self, kept: list[Kept], end: int = 0) -> Report:
         events = [one.event for one in kept]
         matches = [match for one in kept for match in one.matches]
-        served = [line for line in self._served if not end or line < end]
+        served = [one for one in self._served if not end or one[0] < end]
         self._read.lines = self._line - 1 + bool(self._rest)
         spoke = self._spoke or not says_nothing(decode(self._rest))
         conclusion = conclude(events, matches, {0: served}, self._rulebook, spoke)

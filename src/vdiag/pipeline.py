@@ -15,6 +15,7 @@ from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
 from vdiag.reason.conclude import Conclusion, conclude
+from vdiag.reason.story import Answered
 from vdiag.reason.window import Kept, Window
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.decoding import Decoder
@@ -45,7 +46,7 @@ def diagnose(
     repaired = reading.repaired()
     if repaired is not None:
         other = repaired.conclusion()
-        if other.support + repaired.trust > conclusion.support:
+        if other.outbids(conclusion, repaired.trust):
             reading, conclusion = repaired, other
     report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
     return in_parts(report, reading.parts)
@@ -67,7 +68,7 @@ class Reading:
         self.inputs: list[Input] = []
         self.events: list[Event] = []
         self.matches: list[Match] = []
-        self.served: dict[int, list[int]] = {}
+        self.served: dict[int, list[Answered]] = {}
         self.spoke = False
         self.parts: dict[str, list[Input]] = {}  # rotated set → its files, oldest first
         self.places: dict[int, list[int]] = {}  # input → physical line of each line as it was read

@@ -29,7 +29,7 @@ MOST_SPILL = 12  # unprefixed lines behind a prefixed one that may be its wrappe
 MOST_LANES = 4096
 REACH = 64  # physical lines between a row and the one it goes on from
 
-_PYDANTIC = re.compile(r"\d+ validation errors? for ")
+_PYDANTIC = re.compile(r"(?<!\d)\d{1,6} validation errors? for ")
 _BREAKS = re.compile(  # an unprefixed row that begins something of its own
     r"Process \S+:$|Exception (?:in|ignored in) |(?:Task|Future) exception |\S+: error: |INFO|Traceback|Loading |Capturing |\[rank\d"
 )
@@ -112,7 +112,7 @@ class Assembler:
         lane = self._lanes.get(key)
         if lane is None:
             if len(self._lanes) >= MOST_LANES:
-                self._done.extend(self.flush())
+                self._done = list(self.flush())
             lane = self._lanes[key] = _Lane()
         first = message[:1]
         if record.goes_on:
@@ -148,8 +148,12 @@ class Assembler:
             if stripped.startswith(HEAD):
                 self._head(lane, record)
                 return
-            if first in (" ", "\t") and lane.event is None and is_echo(message):
-                return  # a fragment that begins under a frame
+            if (
+                first in (" ", "\t")
+                and is_echo(message)
+                and (lane.event is None or stripped.startswith("raise "))
+            ):
+                return  # source code: of a fragment that begins under a frame, or shown as it is
         if first == "T" and message.startswith(HEAD):
             self._head(lane, record)
             return
@@ -274,6 +278,9 @@ class Assembler:
         env, line = record.envelope, record.line
         open_event = lane.event
         bare = not env.level
+        unprefixed = bare and env.kind is Kind.NATIVE and not env.lane
+        if unprefixed:
+            self._spill(open_event, message, line)
         if (
             open_event is not None
             and len(open_event.rows) < MOST_ROWS
@@ -281,23 +288,9 @@ class Assembler:
             and self._continues(open_event, env, message, bare)
         ):
             self._append(open_event, message, line)
-            self._latest, self._latest_line = open_event, line
+            if not unprefixed:
+                self._latest, self._latest_line = open_event, line
             return
-        latest = self._latest
-        if (
-            bare
-            and latest is not None
-            and latest is not open_event
-            and env.kind is Kind.NATIVE
-            and not env.lane
-        ):
-            # An unprefixed line right behind a prefixed one: perhaps its wrapped rest.
-            if line == self._latest_line + 1 and len(latest.rows) - latest.own < MOST_SPILL:
-                latest.rows.append(message)
-                latest.lines.append(line)
-                self._latest_line = line
-        else:
-            self._latest = None
         self._close(lane)
         lane.event = Event(
             source=record.source,
@@ -308,8 +301,18 @@ class Assembler:
             own=1,
         )
         lane.chain = lane.chain if lane.open else 0
-        if env.lane or env.level:
+        if not unprefixed:
             self._latest, self._latest_line = lane.event, line
+
+    def _spill(self, own: Event | None, message: str, line: int) -> None:
+        """An unprefixed line right behind a prefixed one is perhaps its wrapped rest, and is tried as such too."""
+        latest = self._latest
+        if latest is None or latest is own or line != self._latest_line + 1:
+            return
+        if len(latest.rows) - latest.own < MOST_SPILL:
+            latest.rows.append(message)
+            latest.lines.append(line)
+            self._latest_line = line
 
     @staticmethod
     def _continues(event: Event, env: Envelope, message: str, bare: bool) -> bool:
@@ -344,6 +347,6 @@ class Assembler:
             event.rows.pop()
             event.lines.pop()
             event.own -= 1
-        if event.own > 1 and _PYDANTIC.search(event.rows[0]):
+        if event.own > 1 and " validation error" in event.rows[0] and _PYDANTIC.search(event.rows[0]):
             event.root_row = 1
         self._done.append(event)

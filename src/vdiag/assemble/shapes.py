@@ -37,4 +37,4 @@ def is_echo(row: str) -> bool:
 def frame_parts(frame: str) -> tuple[str, int, str]:
     """(file, line, function) of a frame row as printed."""
     m = FRAME.match(frame)
-    return (m["file"], int(m["line"]), (m["function"] or "").strip()) if m else (frame.strip(), 0, "")
+    return (m["file"], int(m["line"][:9]), (m["function"] or "").strip()) if m else (frame.strip(), 0, "")

@@ -36,6 +36,34 @@ class Span(msgspec.Struct):
     end: int = 0
 
 
+class Read(io.RawIOBase):
+    """An output on its way: journalctl's word for nothing is nothing, and the first time is remembered."""
+
+    def __init__(self, output: Output) -> None:
+        self.output = output
+        self.size = 0
+        self.first = 0  # in seconds since 1970
+
+    def readable(self) -> bool:
+        return True
+
+    def fileno(self) -> int:
+        return cast(io.RawIOBase, self.output).fileno()
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        size = self.output.readinto(buffer)
+        if not self.size:
+            if bytes(buffer[: min(size, len(NOTHING))]) == NOTHING:
+                size = self.output.readinto(buffer)
+            self.first = _seconds(bytes(buffer[: min(size, 80)]).decode("ascii", "replace"))
+        self.size += size
+        return size
+
+    def close(self) -> None:
+        self.output.close()
+        super().close()
+
+
 class Fetched(msgspec.Struct):
     """Inputs to be read, and what is to be said about fetching them."""
 
@@ -44,7 +72,7 @@ class Fetched(msgspec.Struct):
     notes: list[str] = []
     by_hand: dict[str, str] = {}  # name of an input → the command that gets it with more rights
     spare: set[str] = set()  # inputs that one can do without, and that alone say nothing
-    outputs: dict[str, Output] = {}  # name → what was read, for the complaint at its end
+    outputs: dict[str, Read] = {}  # name → what was read of it
     doubted: dict[str, str] = {}  # name → why an empty input of it is the call's fault
     span: Span | None = None  # what the kernel log is to hold
 
@@ -59,13 +87,15 @@ class Fetched(msgspec.Struct):
     def tell(self, report: Report) -> list[str]:
         """Writes into a report what could not be fetched; returns what the call is to blame for, one line each."""
         report.notes += self.notes
-        faults = []
+        faults: list[str] = []
         empty = True
         for told in report.inputs:
             empty = empty and (not told.bytes or told.name in self.spare)
             if told.name not in self.by_hand:
                 continue
-            self._complain(told)
+            complaint = self._complain(told)
+            if complaint and not told.bytes:
+                faults.append(f"{told.name}: {complaint}")
             if not told.bytes and not told.gaps and told.name not in self.spare:
                 told.gaps.append(Gap(what="nothing was written since the last start, or in this boot"))
                 if told.name in self.doubted:
@@ -76,11 +106,14 @@ class Fetched(msgspec.Struct):
             report.verdict = Verdict.EMPTY  # a kernel without complaints says nothing of a server
         return faults
 
-    def _complain(self, told: Input) -> None:
-        output = self.outputs.get(told.name)
-        complaint = output.complaint if output else ""
-        if complaint and not any(complaint in gap.what for gap in told.gaps):
-            told.gaps.append(Gap(what=f"perhaps not all of it could be read: {complaint}"))
+    def _complain(self, told: Input) -> str:
+        """Tells what the command of an input said on standard error; returns it if that is news."""
+        read = self.outputs.get(told.name)
+        complaint = read.output.complaint if read else ""
+        if not complaint or any(complaint in gap.what for gap in told.gaps):
+            return ""
+        told.gaps.append(Gap(what=f"perhaps not all of it could be read: {complaint}"))
+        return complaint
 
 
 def fetch(
@@ -138,7 +171,7 @@ def _unit(found: Fetched, unit: str, user: bool, runner: Runner) -> None:
             end = _seconds(state.get("InactiveEnterTimestamp"))
             span = Span(start, end if end > start else 0)
     journal = ["journalctl", f"--{'user-' if user else ''}unit={unit}", *_JOURNAL, *_since(span.start)]
-    found.sources.append(Source(name, _opener(journal, found.outputs, name, runner)))
+    found.sources.append(Source(name, _opener(found, name, journal, runner)))
     found.by_hand[name] = f"sudo {_written(journal)}"
     found.widen(span.start, span.end)
 
@@ -151,49 +184,31 @@ def _since(start: int) -> list[str]:
 
 
 def _opener(
-    command: Sequence[str], outputs: dict[str, Output], name: str, runner: Runner, *, merged: bool = False
+    found: Fetched, name: str, command: Sequence[str], runner: Runner, *, merged: bool = False
 ) -> Callable[[], BinaryIO]:
     def opened() -> BinaryIO:
-        output = outputs[name] = runner(command, LOG, merged=merged)
-        return cast(BinaryIO, _Something(output))
+        read = found.outputs[name] = Read(runner(command, LOG, merged=merged))
+        return cast(BinaryIO, read)
 
     return opened
-
-
-class _Something(io.RawIOBase):
-    """An output in which journalctl's word for nothing is nothing."""
-
-    def __init__(self, output: Output) -> None:
-        self._output = output
-        self._begun = False
-
-    def readable(self) -> bool:
-        return True
-
-    def fileno(self) -> int:
-        return cast(io.RawIOBase, self._output).fileno()
-
-    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        size = self._output.readinto(buffer)
-        if not self._begun and bytes(buffer[: len(NOTHING)]) == NOTHING:
-            size = self._output.readinto(buffer)
-        self._begun = True
-        return size
-
-    def close(self) -> None:
-        self._output.close()
-        super().close()
 
 
 # ---- the kernel -----------------------------------------------------------------------------------------
 
 
 def _kernel(found: Fetched, span: Span, runner: Runner) -> None:
-    start = span.start - BEFORE if span.start else 0
-    end = span.end + AFTER if span.end else 0
-    journal = ["journalctl", "--dmesg", *_JOURNAL, *_since(start), *([f"--until=@{end}"] if end else [])]
+    """The kernel log of a span; where its start is not known, since the first line of what was read before it."""
 
     def opened() -> BinaryIO:
+        read = [one for one in found.outputs.values() if one.size]
+        if found.by_hand.keys() > {KERNEL} and not read:
+            found.notes.append("The kernel log was left out: nothing was read that it could explain")
+            return io.BytesIO()
+        start = span.start or min((one.first for one in read), default=0)
+        start = start - BEFORE if start else 0
+        end = span.end + AFTER if span.end else 0
+        journal = ["journalctl", "--dmesg", *_JOURNAL, *_since(start), *([f"--until=@{end}"] if end else [])]
+        found.by_hand[KERNEL] = f"sudo {_written(journal)}"
         why = []
         for command in (journal, ["dmesg", "-T"]):
             try:
@@ -212,7 +227,7 @@ def _kernel(found: Fetched, span: Span, runner: Runner) -> None:
         raise SourceError("; ".join(why))
 
     found.sources.append(Source(KERNEL, opened))
-    found.by_hand[KERNEL] = f"sudo {_written(journal)}"
+    found.by_hand[KERNEL] = "sudo journalctl --dmesg --boot --no-pager"
     found.spare.add(KERNEL)
 
 
@@ -267,7 +282,7 @@ def _inspected(found: Fetched, engine: str, name: str, state: dict[str, Any], ru
         span = Span(_seconds(started), end if end >= _seconds(started) else 0)
     since = [f"--since={started}"] if span.start else []
     command = [engine, "logs", "--timestamps", *since, "--", name]
-    found.sources.append(Source(log, _opener(command, found.outputs, log, runner, merged=True)))
+    found.sources.append(Source(log, _opener(found, log, command, runner, merged=True)))
     found.by_hand[log] = f"sudo {_written(command)}"
     told = {"Name": str(state.get("Name") or name).lstrip("/"), "RestartCount": restarts}
     told |= {key: run_state[key] for key in _STATE if key in run_state}

@@ -20,8 +20,8 @@ MOST_SERVED = 10_000  # lines of well answered requests remembered
 class Keeper:
     """Takes the events of one input in; `events` and `matches` give what was kept."""
 
-    def __init__(self, matcher: Matcher, served: list[int]) -> None:
-        """`served` is filled with the lines of requests that the server answered well."""
+    def __init__(self, matcher: Matcher, served: list[tuple[int, str]]) -> None:
+        """`served` is filled with the lines and units of requests that the server answered well."""
         self._matcher = matcher
         self._served = served
         self._batch: list[Event] = []
@@ -51,9 +51,9 @@ class Keeper:
         method, path, status = access
         if status < 400 and (method == "POST" or path.startswith("/health")):
             if len(self._served) < MOST_SERVED:
-                self._served.append(event.lines[0])
+                self._served.append((event.lines[0], event.envelope.unit))
             else:
-                self._served[-1] = event.lines[0]
+                self._served[-1] = (event.lines[0], event.envelope.unit)
         return event.envelope.level in ("INFO", "") and len(event.rows) == 1
 
     def _match(self) -> None:

@@ -21,6 +21,8 @@ from vdiag.rulebook.schema import Rule
 from vdiag.scan.literals import LiteralSet
 
 MOST_HITS = 32  # of one pattern in one message
+MOST_TIMEOUTS = 2  # after so many a pattern is left out for the rest
+LONGEST_WRAPPED = 16 * 1024  # characters of a message that may be tried as wrapped text
 TIMEOUT = 0.5  # seconds one pattern may take on one message
 
 _RANKS = {"DEBUG": 0, "INFO": 1, "WARNING": 2, "": 3, "ERROR": 3, "CRITICAL": 4}
@@ -37,6 +39,7 @@ class Match(msgspec.Struct):
     span: tuple[int, int]  # in event.text
     captures: dict[str, Any]
     weight: int
+    quoted: bool = False  # it does not begin its row
     loose: bool = False  # found only after repairing wrapped text
 
 
@@ -45,6 +48,7 @@ class Matcher:
 
     def __init__(self, rulebook: Rulebook) -> None:
         self.rulebook = rulebook
+        self._slow: dict[int, int] = {}  # pattern → how often it took too long
         self.timeouts: dict[str, int] = {}  # rule id → line of the message it took too long on
         by_literal: dict[str, list[int]] = defaultdict(list)
         for i, pattern in enumerate(rulebook.patterns):
@@ -86,14 +90,19 @@ class Matcher:
                         found[key] = match
         return list(found.values())
 
-    def _admits(self, event: Event, rule: Rule, row: int) -> bool:
-        """Whether a rule may speak of a row of an event; a later row of a log record may be a line of its own."""
+    def _admits(self, event: Event, rule: Rule, row: int, quoted: bool) -> bool:
+        """Whether a rule may speak of a row of an event; a later row of a log record may be a line of its own.
+
+        `quoted`: the wording does not begin the row.
+        """
         own = row > 0 and event.kind is Kind.LOG
         rank = 3 if own else _RANKS.get(event.envelope.level, 3)
         kind = Kind.NATIVE if own else event.kind
         raised = kind is Kind.EXCEPTION and bool(event.frames)  # a traceback counts, however it was logged
         if rule.role is Role.CAUSE and rank < _LOWEST[rule.level] and not raised:
             return False
+        if rule.role in (Role.TRAILER, Role.SYMPTOM) and rank < _LOWEST["warning"] and quoted:
+            return False  # an INFO line that speaks of it is not it
         if rule.where == "any" or (row > 0 and kind is not Kind.KERNEL):
             return True
         if rule.where == "exception":
@@ -104,16 +113,24 @@ class Matcher:
 
     def _run(self, event: Event, text: str, number: int, pattern: CompiledPattern) -> list[Match]:
         rule = self.rulebook.rules[pattern.rule]
+        if self._slow.get(number, 0) >= MOST_TIMEOUTS:
+            return []
         # Only text of several rows, or padded, can have been wrapped.
-        for loose in (False, True) if "\n" in text or "  " in text else (False,):
+        repairable = ("\n" in text or "  " in text) and len(text) <= LONGEST_WRAPPED
+        for loose in (False, True) if repairable else (False,):
             try:
                 hits = list(islice(self._pattern(number, loose).finditer(text, timeout=TIMEOUT), MOST_HITS))
             except TimeoutError:
-                self.timeouts[rule.id] = event.lines[0]
+                self.timeouts.setdefault(rule.id, event.lines[0])
+                self._slow[number] = self._slow.get(number, 0) + 1
                 return []
             if hits:
                 matches = (self._match(event, text, hit, pattern, loose) for hit in hits)
-                return [m for m in matches if m.row < max(event.own, 1) and self._admits(event, rule, m.row)]
+                return [
+                    m
+                    for m in matches
+                    if m.row < max(event.own, 1) and self._admits(event, rule, m.row, m.quoted)
+                ]
         return []
 
     def _pattern(self, number: int, loose: bool) -> Any:
@@ -143,5 +160,6 @@ class Matcher:
             span=hit.span(),
             captures=pattern.captures(hit.groupdict()),
             weight=pattern.weight,
+            quoted=bool(text[text.rfind("\n", 0, start) + 1 : start].strip()),
             loose=loose,
         )

@@ -12,7 +12,7 @@ import msgspec
 
 from vdiag.assemble.shapes import frame_parts
 from vdiag.match.matcher import Match
-from vdiag.model import Event, Kind, Role, Severity
+from vdiag.model import Envelope, Event, Kind, Role, Severity
 from vdiag.reason.join import Kin
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
@@ -31,6 +31,7 @@ class Node(msgspec.Struct):
     match: Match | None = None
     weak: bool = False  # a warning, or a line that healthy servers print too
     kin: float = 1.0  # how surely the process it speaks of is the server's
+    vague: bool = False  # a more special rule might hold, if the traceback or the phase were known
 
     @property
     def outside(self) -> bool:
@@ -49,6 +50,7 @@ class Blame(msgspec.Struct):
     explained: list[Node] = []  # consequences of the first root
     aside: list[tuple[Node, str]] = []  # considered and set aside, with the reason
     failed: bool = False
+    at_home: bool = True  # the log is a vLLM server's, or speaks of one
     cut: list[Event] = []  # tracebacks whose exception is not here
 
 
@@ -76,15 +78,16 @@ class _Judge:
 
     def blame(self) -> Blame:
         result, episode = self.result, self.episode
+        result.at_home = self.kin.at_home
         causes: list[Node] = []
         symptoms: list[Node] = []
         for event in episode.events:
             for role, node in self._nodes(event):
                 if role is Role.CAUSE:
                     causes.append(node)
-                elif role is Role.TRAILER and node.kin:
+                elif role is Role.TRAILER and node.kin >= 1:
                     result.notices.append(node)
-                elif role is Role.SYMPTOM:
+                elif role is Role.SYMPTOM and node.kin:
                     symptoms.append(node)
         notices = sorted(node.line for node in result.notices)
         causes = self._chains(causes, symptoms)
@@ -123,7 +126,10 @@ class _Judge:
                 rule = self._rule(winner)
                 weak = not rule.alone or (winner.row == 0 and _mild(event))
                 kin = self.kin.of(winner.captures)
-                nodes.append((role, Node(event, winner.line, rule, winner, weak, kin)))
+                vague = any(
+                    rule.id in self._rule(m).beats and self._unstaged(m) for m in self.by_event[id(event)]
+                )
+                nodes.append((role, Node(event, winner.line, rule, winner, weak, kin, vague)))
         if benign and not nodes:
             nodes.append((Role.BENIGN, Node(event, benign[0].line, self._rule(benign[0]), benign[0])))
         return nodes
@@ -176,6 +182,13 @@ class _Judge:
         if rule.phase:
             return self.episode.phase_at(match.line) in rule.phase
         return True
+
+    def _unstaged(self, match: Match) -> bool:
+        """Whether a rule fails only because no frame and no phase is known here."""
+        rule = self._rule(match)
+        staged = bool(rule.frames or rule.phase)
+        known = self.frames.get(match.event.traceback) or self.episode.phase_at(match.line)
+        return staged and not known
 
     def _often(self, match: Match, share: float) -> bool:
         """Whether a rule matches on a share of the lines that the same place in the code wrote."""
@@ -242,7 +255,17 @@ class _Judge:
         if any(node.line <= line <= end + 3 for line in notices):
             return False
         until = next((line for line in notices if line > end), FAR)
-        return self.episode.alive_after(end, self._lane(node), until)
+        if node.rule is None and not self.kin.at_home and self._went_on(node):
+            return True
+        return self.episode.alive_after(end, _speaker(node), self._lane(node), until)
+
+    def _went_on(self, node: Node) -> bool:
+        """Whether another program than vLLM logged on at ease after a fault."""
+        end, envelope = node.event.lines[-1], node.event.envelope
+        return any(
+            e.lines[0] > end and e.envelope.level in ("INFO", "DEBUG") and e.envelope.unit == envelope.unit
+            for e in self.episode.events
+        )
 
     @staticmethod
     def _lane(node: Node) -> str:
@@ -256,7 +279,7 @@ class _Judge:
             return False
         end = node.event.lines[-1]
         until = next((n.line for n in sorted(self.result.notices, key=_order) if n.line > end), FAR)
-        return not self.episode.alive_after(end, self._lane(node), until)
+        return not self.episode.alive_after(end, _speaker(node), self._lane(node), until)
 
     # ---- ranking -------------------------------------------------------------------------------------------
 
@@ -312,6 +335,11 @@ class _Judge:
             result.roots = [Node(first.event, first.line)]
         result.explained += symptoms
         result.explained.sort(key=_order)
+
+
+def _speaker(node: Node) -> Envelope:
+    """Whose fault a node is; a unit manager's or the kernel's word is about others."""
+    return Envelope() if node.event.kind in (Kind.UNIT, Kind.KERNEL) else node.event.envelope
 
 
 def _mild(event: Event) -> bool:

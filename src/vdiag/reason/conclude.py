@@ -12,7 +12,7 @@ from vdiag.reason import confidence
 from vdiag.reason.blame import Blame, Node, judge
 from vdiag.reason.join import Kin
 from vdiag.reason.joining import Join, join
-from vdiag.reason.story import Episode, tell
+from vdiag.reason.story import Answered, Episode, tell
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
 
@@ -24,6 +24,7 @@ _SUPPORT = {
     Verdict.HEALTHY: 0.8,
     Verdict.EMPTY: 0.0,
 }
+SURE = 0.8  # from here a diagnosis may replace a clean bill of health
 PER_RULE = 0.1  # each further wording that a reading makes legible
 NOTICED = "noticed"
 CAUSE = "cause"
@@ -58,9 +59,19 @@ class Conclusion(msgspec.Struct):
         known = set().union(*(blame.episode.rules for blame in self.blames))
         return _SUPPORT[self.verdict] + best + PER_RULE * len(known)
 
+    def outbids(self, plain: Conclusion, trust: float) -> bool:
+        """Whether this repaired reading is better than the plain one; trouble where there was none must be sure."""
+        if plain.verdict in (Verdict.HEALTHY, Verdict.STARTING) and self.findings:
+            return self.verdict is Verdict.DIAGNOSED and self.findings[0].confidence >= SURE
+        return self.support + trust > plain.support
+
 
 def conclude(
-    events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook, spoke: bool
+    events: list[Event],
+    matches: list[Match],
+    served: dict[int, list[Answered]],
+    rulebook: Rulebook,
+    spoke: bool,
 ) -> Conclusion:
     """The verdict and the findings, most important first. `spoke`: whether the inputs held any text."""
     episodes = tell(events, matches, served, rulebook)
@@ -132,7 +143,7 @@ def _last_words(blame: Blame) -> Node | None:
         ]
         if (
             not later
-            and not blame.episode.alive_after(event.lines[-1], lane, 1 << 60)
+            and not blame.episode.alive_after(event.lines[-1], event.envelope, lane, 1 << 60)
             and not blame.episode.ready
         ):
             return Node(event, event.line)

@@ -13,6 +13,8 @@ SPECIFIC = 24  # fixed characters of a wording from which it is hardly met by ch
 UNKNOWN = 0.55  # the root exception by structure alone
 NOTICE = 0.3  # only a line that notices a failure
 RIVAL = 0.6  # a further cause beside the first of the same run
+VAGUE = 0.88  # a more special rule might hold, if more of the log were here
+STRANGER = 0.85  # told by another program, in a log that holds no word of vLLM
 BY_NAME = 0.7  # a killed process joined by a likely name only
 
 
@@ -37,6 +39,10 @@ def of_cause(node: Node, blame: Blame) -> float:
         score -= 0.1
     if not living and any(_before(n, node) for n in blame.explained if n.rule is None):
         score -= 0.15
+    if node.vague:
+        score = min(score, VAGUE)
+    if not blame.at_home and node.event.kind in (Kind.KERNEL, Kind.UNIT, Kind.HTTP, Kind.NATIVE):
+        score = min(score, STRANGER)
     if node.kin < 1:
         score = min(score, BY_NAME)
     return round(max(score, 0.1), 2)

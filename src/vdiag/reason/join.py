@@ -55,9 +55,16 @@ class Kin:
 
     def __init__(self, events: list[Event]) -> None:
         self._pids: set[int] = set()
+        self.at_home = False  # whether the log is a vLLM server's, or speaks of one
         self._units: set[str] = set()
         for event in events:
             env = event.envelope
+            if not self.at_home:
+                self.at_home = (
+                    bool(env.role)
+                    or any("vllm" in row.lower() for row in event.rows)
+                    or "vllm" in env.unit.lower()
+                )
             if env.pid and (env.role or _name(env.unit)):
                 self._pids.add(env.pid)
             if event.kind in (Kind.UNIT, Kind.NATIVE):
@@ -82,7 +89,9 @@ class Kin:
         words = set(re.split(r"[^a-z]+", unit.lower()))
         if words & OWN_WORDS or "vllm" in unit.lower():
             return 1.0
-        return 1.0 if self._units <= {unit} else 0.0
+        if not self._units <= {unit}:
+            return 0.0
+        return 1.0 if self.at_home else 0.7
 
 
 def _name(name: str) -> float:

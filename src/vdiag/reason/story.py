@@ -9,7 +9,7 @@ from typing import Any
 import msgspec
 
 from vdiag.match.matcher import Match
-from vdiag.model import Event, Kind, Phase, Role, Severity
+from vdiag.model import Envelope, Event, Kind, Phase, Role, Severity
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
@@ -24,6 +24,14 @@ class Mark(msgspec.Struct, frozen=True):
     line: int
     what: str  # start | ready | death | a phase
     lane: str
+    unit: str = ""
+
+
+Answered = tuple[int, str]  # line and unit of a request that was answered well
+
+
+def _same(one: str, other: str) -> bool:
+    return not one or not other or one == other
 
 
 class Episode(msgspec.Struct):
@@ -35,7 +43,7 @@ class Episode(msgspec.Struct):
     events: list[Event] = []
     matches: list[Match] = []
     marks: list[Mark] = []
-    served: list[int] = []  # lines of requests that were answered well
+    served: list[Answered] = []  # requests that were answered well
     facts: dict[str, Any] = {}
     rules: set[str] = set()  # ids that match in it
 
@@ -53,12 +61,16 @@ class Episode(msgspec.Struct):
         """Whether it came to serve."""
         return bool(self.served) or any(mark.what in _ALIVE for mark in self.marks)
 
-    def alive_after(self, line: int, lane: str, until: int) -> bool:
-        """Whether the same server is seen working between two lines (exclusive)."""
-        if any(line < at < until for at in self.served):
+    def alive_after(self, line: int, envelope: Envelope, lane: str, until: int) -> bool:
+        """Whether the same server is seen working between two lines (exclusive).
+
+        `envelope` is that of the fault: another unit's or container's life proves nothing.
+        """
+        if any(line < at < until and _same(unit, envelope.unit) for at, unit in self.served):
             return True
         return any(
             line < mark.line < until
+            and _same(mark.unit, envelope.unit)
             and mark.what not in ("death", "start", Phase.SHUTDOWN.value)
             and (mark.what in _ALIVE or mark.lane == lane)
             for mark in self.marks
@@ -66,7 +78,7 @@ class Episode(msgspec.Struct):
 
 
 def tell(
-    events: list[Event], matches: list[Match], served: dict[int, list[int]], rulebook: Rulebook
+    events: list[Event], matches: list[Match], served: dict[int, list[Answered]], rulebook: Rulebook
 ) -> list[Episode]:
     """The episodes of all inputs, in order. `served`: input → lines of requests answered well."""
     by_source: dict[int, list[Event]] = defaultdict(list)
@@ -88,23 +100,28 @@ def tell(
 
 
 def _of_source(
-    source: int, events: list[Event], matches: list[Match], served: list[int], rulebook: Rulebook
+    source: int, events: list[Event], matches: list[Match], served: list[Answered], rulebook: Rulebook
 ) -> list[Episode]:
     marks: list[Mark] = []
     for match in matches:
         rule = rulebook.rules[match.rule]
         if rule.marks:
             native = match.event.kind is Kind.NATIVE
-            marks.append(Mark(match.line, rule.marks, NOBODY if native else match.event.envelope.lane))
-    starts = _starts(marks, served, [m.line for m in matches if _troubled(rulebook.rules[m.rule])])
-    last = max([e.lines[-1] for e in events] + [m.line for m in marks] + served, default=1)
+            envelope = match.event.envelope
+            marks.append(Mark(match.line, rule.marks, NOBODY if native else envelope.lane, envelope.unit))
+    starts = _starts(
+        marks, [line for line, _ in served], [m.line for m in matches if _troubled(rulebook.rules[m.rule])]
+    )
+    last = max(
+        [e.lines[-1] for e in events] + [m.line for m in marks] + [line for line, _ in served], default=1
+    )
     bounds = [1, *starts]
     episodes = []
     for i, first in enumerate(bounds):
         end = bounds[i + 1] - 1 if i + 1 < len(bounds) else last
         episode = Episode(source=source, first_line=first, last_line=max(end, first))
         episode.marks = [m for m in marks if first <= m.line <= end]
-        episode.served = [x for x in served if first <= x <= end]
+        episode.served = [x for x in served if first <= x[0] <= end]
         episodes.append(episode)
     for event in events:
         episodes[_place(bounds, event.lines[0])].events.append(event)
@@ -173,6 +190,6 @@ def _arguments(text: str) -> dict[str, Any]:
 
     try:
         value = ast.literal_eval(text)
-    except (ValueError, SyntaxError, MemoryError, RecursionError):
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return {}
     return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}

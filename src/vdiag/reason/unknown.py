@@ -34,7 +34,9 @@ def fingerprint(event: Event) -> str:
         file, _, function = frame_parts(event.frames[-1])
         base = file.replace("\\", "/").rsplit("/", 1)[-1]
         where = f"{base}:{function}"
-    return hashlib.sha1(f"{event.exception}|{shape}|{where}".encode(), usedforsecurity=False).hexdigest()[:12]
+    return hashlib.sha1(
+        f"{event.exception}|{shape}|{where}".encode("utf8", "replace"), usedforsecurity=False
+    ).hexdigest()[:12]
 
 
 def search_link(event: Event) -> str:

@@ -25,6 +25,9 @@ _LOOSE_NUM = rf"-?{_DIGITS}(?:\s?\.\s?\d{{1,30}}(?:{WRAP}\d{{1,30}})?)?(?:[eE][+
 _LOOSE_UNIT = r"(?:\s{0,20}(?:[KMGTkmgt]\s{0,20}(?:i\s{0,20})?[Bb]|b\s*y\s*t\s*e\s*s?|B)|[KMGTkmgt]i?)"
 
 
+MOST_DIGITS = 300  # a longer run of digits is no number of anything, and Python refuses to read 4301
+
+
 class CaptureType(NamedTuple):
     """What a placeholder matches. `last` is the form for the end of a phrase, where nothing follows to stop it."""
 
@@ -76,7 +79,8 @@ def capture_value(kind: str, text: str) -> Any:
     if kind == AUTO:
         unwrapped = _WRAPPED.sub("", text).strip()
         if _WHOLE.match(unwrapped):
-            return int(unwrapped.replace(",", "").replace("_", ""))
+            digits = unwrapped.replace(",", "").replace("_", "")
+            return int(digits) if len(digits) < MOST_DIGITS else folded
         return float(unwrapped) if _DECIMAL.match(unwrapped) else folded
     plain = squeezed.replace(",", "").replace("_", "")
     try:

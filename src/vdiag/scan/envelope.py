@@ -110,7 +110,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
     "logging": (
         "012",
         r"(?P<time>" + _ISO + r") +(?:- +)?(?:\[[^\]\s]*\] +)?(?:[\w.:/-]+ +(?:- +)?)?(?:\d+ +)?(?:- +)?\[?"
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- +|:? +)",
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- |:? +)",
     ),
     "piped": (  # loguru's form, and wrappers that name the stream
         "012",
@@ -253,7 +253,7 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
     return Envelope(
         kind=kind,
         role=role,
-        pid=int(found.get("pid", 0)),
+        pid=int(found.get("pid", "0")[:12]),
         rank=rank,
         level=level,
         time=found.get("time", "").strip(),

@@ -19,11 +19,12 @@ LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
 # A second envelope in the middle of a line: two writes without a line end between them.
 _GLUE = re.compile(
     r"(?<=\S)(?=\((?:APIServer|EngineCore|Worker|VllmWorker|RayWorkerWrapper|ApiServer)\w*(?:[ -]\w+=?\d*)? pid=\d+)"
-    r"|(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
+    r"|(?<!\) )(?=(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \[)"
 )
 _MAYBE_GLUE = re.compile(
     r"\S\(\w+(?:[ -]\w+=?\d*)? pid=\d|(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \["
 )
+HEAD = "Traceback (most recent call last):"
 _ACCESS = re.compile(
     r'\S+ - (?:\S+ \[[^\]]+\] )?"(?P<method>[A-Z]{3,7}) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})'
 )
@@ -48,8 +49,17 @@ def access_status(message: str) -> tuple[str, str, int] | None:
     return (m["method"], m["path"], int(m["status"])) if m else None
 
 
+_JOINED_FRAME = re.compile(r'File "[^"]+", line \d+, in ')
+_JOINED = re.compile(  # where rows began before a page made one line of a log
+    r' +(?=(?:\(\w+(?: rank=\d+)? pid=\d+\)|File "[^"]+", line \d+, in |Traceback \(most recent|During handling of the above|'
+    r"The above exception was|(?:INFO|WARNING|ERROR) \d\d-\d\d \d\d:|(?:[a-z_]\w*\.)*[A-Z]\w*(?:Error|Exception): ))"
+)
+
+
 def _parts(line: str) -> list[str]:
-    """What a line holds that was written as several: progress bars redrawn, or a log joined by literal `\\n`."""
+    """What a line holds that was written as several: progress bars redrawn, or a log joined to one line."""
+    if line.count('File "') >= 2 and len(_JOINED_FRAME.findall(line)) >= 2:
+        return [part for part in _JOINED.split(line) if part.strip()]
     if line.count("\\n") >= 3 and line[:1] != "{" and _WORTH_SPLITTING.search(line):
         line = line.replace("\\r\\n", "\r").replace("\\n", "\r").replace('\\"', '"')
     return [part for part in line.split("\r") if part.strip()] if "\r" in line else [line]
@@ -69,11 +79,15 @@ class Scanner:
     def __init__(self, source: int) -> None:
         self.source = source
         self._peeler = Peeler()
+        self._prefix: re.Pattern[str] | None = (
+            None  # an envelope that no grammar knows, learned from a traceback
+        )
         self.gaps = Gaps()
 
     def text(self, text: str, first: int = 1) -> Iterator[Record]:
         """Records of a text whose first physical line has the number `first`."""
         self.gaps.look(text, first.__add__)
+        self._learn(text)
         if has_escapes(text):
             return self.records(map(strip_escapes, text.split("\n")), first)
         return self.records(text.split("\n"), first)
@@ -81,6 +95,9 @@ class Scanner:
     def records(self, lines: Iterable[str], first: int = 1) -> Iterator[Record]:
         """Records of physical lines without escapes, numbered from `first`; they come without their `\\n`."""
         source, peel = self.source, self._peeler.peel
+        if self._prefix is not None:
+            learned = self._prefix
+            lines = (line[m.end() :] if (m := learned.match(line)) else line for line in lines)
         head = ""  # the latest line that begins with a prefix, if any does
         for number, raw in enumerate(lines, first):
             line = raw
@@ -88,7 +105,7 @@ class Scanner:
                 line = line.rstrip("\r")
             if len(line) > LONGEST_LINE:
                 line = clip(line)
-            if "\r" in line or "\\n" in line:
+            if "\r" in line or "\\n" in line or (len(line) > 300 and 'File "' in line):
                 if line.endswith("\\n"):  # RunPod ends each line so
                     line = line[:-2]
                 parts = _parts(line)
@@ -125,6 +142,22 @@ class Scanner:
                 yield from self._json(message, number, envelope)
             else:
                 yield Record(source, number, message, envelope)
+
+    def _learn(self, text: str) -> None:
+        """Learns an unknown prefix: what stands before a traceback's head and, but for digits, before other rows."""
+        at = text.find(HEAD)
+        if at < 0 or self._prefix is not None:
+            return
+        line = strip_escapes(text[text.rfind("\n", 0, at) + 1 : at + len(HEAD)])
+        _, message = self._peeler.peel(line)
+        before = message[: message.find(HEAD)]
+        if not before.strip(" |+") or len(line) > 300 or line[:1] == "{":
+            return
+        shape = re.sub(r"\\?\d+", r"\\d+", re.escape(line[: len(line) - len(HEAD)]))
+        pattern = re.compile(shape)
+        following = text[at : at + 20_000].split("\n")[1:4]
+        if following and all(pattern.match(strip_escapes(row)) for row in following if row.strip()):
+            self._prefix = pattern
 
     def joined(self, lines: Iterable[list[str]]) -> Iterator[Record]:
         """Records of logical lines that stood in pieces; pieces are numbered through from 1.

@@ -23,13 +23,14 @@ _TAG = re.compile(
     r"</?(?:pre|code|span|div|p|br|b|i|em|strong|font|samp|li|ul|td|tr|table)\b[^>]{0,200}>", re.IGNORECASE
 )
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
-_SMART = str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" ")
+_SMART: dict[int, int | None] = str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" ")
+_SMART.update(dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\u00ad\ufeff"), None))  # seen by no one
 _CLOCK = re.compile(
     r"(?<!\d)(?:(\d{4}-\d\d-\d\d|\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?!\d)"
 )
 _OWN = re.compile(  # what a line begins with that is not the rest of the one before
     r"\s*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|The above exception|Process \w+|\S+: error: |[$#>] |$)"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|Exception ignored|The above exception|Process \w+|\S+: error: |[$#>] |$)"
 )
 _FRAME = re.compile(r'File "[^"]+", line \d+, in \S+\s*$')
 _CARETS = re.compile(r"\s[~^]+\s*$")
