@@ -107,7 +107,7 @@ def test_a_users_unit_is_asked_of_the_users_manager() -> None:
 def test_a_unit_that_was_restarted_is_read_from_the_boot_on() -> None:
     world = Machine(systemctl=lambda: Printed(STATE.replace("=0", "=4")), journalctl=journal())
     report, _ = report_on(fetch(["vllm"], runner=world))
-    assert not any("--since" in word for command in world.ran for word in command)
+    assert not any("--since" in word for word in world.told("--unit"))
     assert any("restarted vllm 4 times" in note for note in report.notes)
 
 
@@ -138,6 +138,7 @@ def test_where_the_journal_hides_the_kernel_dmesg_is_asked_for_the_same_time() -
         dmesg=lambda: Printed(ring),
     )
     found = fetch(containers=["srv"], runner=Machine(**docker(inspected(), "hello\n"), **world.answers))
+    assert found.sources[0].open().read()
     assert found.sources[-1].open().read().decode() == at(START + 9, "right then")
     assert kernel_log(START, runner=world).sources[0].open().read().count(b"\n") == 2
 
@@ -183,10 +184,31 @@ def test_a_silent_unit_is_empty_not_healthy_whatever_the_kernel_says() -> None:
     assert report.inputs[0].gaps
 
 
+STALE = "Sep 12 01:00:00 box kernel: Out of memory: Killed process 17 (python) total-vm:9kB, anon-rss:9kB\n"
+
+
+def test_without_a_word_of_the_unit_the_kernel_is_not_blamed() -> None:
+    """An out-of-memory kill of something else, days before, is no answer to a mistyped name."""
+    texts = iter([Printed("", "No journal files were found."), Printed(STALE)])
+    world = Machine(systemctl=lambda: Printed(error="no systemd here"), journalctl=lambda: next(texts))
+    report, faults = report_on(fetch(["vllm"], runner=world))
+    assert report.verdict is Verdict.EMPTY
+    assert not report.diagnoses
+    assert faults == ["journal of vllm: No journal files were found."]
+    assert any("kernel log was left out" in note for note in report.notes)
+
+
+def test_where_the_start_is_not_known_the_kernel_is_read_from_the_units_first_line_on() -> None:
+    unit = "2026-09-14T07:40:00+0000 box vllm[7]: hello\n"
+    world = Machine(journalctl=journal(unit))
+    report_on(fetch(["vllm"], runner=world))
+    assert f"--since=@{START - 5}" in world.told("--dmesg")
+
+
 def test_two_units_share_one_kernel_log_of_both_times() -> None:
     later = STATE.replace("07:40:00", "07:41:00").replace("07:42:47", "07:50:00")
     states = iter([STATE, later])
-    world = Machine(systemctl=lambda: Printed(next(states)), journalctl=lambda: Printed())
+    world = Machine(systemctl=lambda: Printed(next(states)), journalctl=lambda: Printed("hello\n"))
     found = fetch(["a", "b"], runner=world)
     report_on(found)
     assert [source.name for source in found.sources] == ["journal of a", "journal of b", KERNEL]
