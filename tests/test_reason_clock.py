@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import time
 from collections.abc import Iterator
 
 import pytest
 
+from logtext import START, STOPPED, first, lines, said, steam
+from test_cli_diagnose import World
+from vdiag.cli.status import ExitStatus
+from vdiag.intake.sources import of_bytes
 from vdiag.model import Envelope, Record
+from vdiag.pipeline import diagnose
 from vdiag.reason.clock import UPTIME, UTC, WALL, YEARLESS, Stamp, apart, in_year_of, parse, zones_known
 from vdiag.reason.window import Kept, Window, moment
 
@@ -187,3 +193,53 @@ def test_a_span_before_now_is_exact_where_the_log_prints_its_zone(monkeypatch: p
     assert kept(Window(moment("2026-11-29 11:00", NOON)), "2026-11-29T10:59:00Z", "2026-11-29T11:01:00Z") == [
         2
     ]
+
+
+# ---- the whole way ------------------------------------------------------------------------------------------
+
+
+ROWS = (
+    START,
+    said("The boiler has no water in it"),
+    STOPPED,
+)  # 10:00:00, 10:00:30, 10:01:00 on the first of March
+JSON_FILE = tuple(
+    json.dumps({"log": f"{row}\n", "stream": "stderr", "time": f"2026-03-01T10:0{n}:00.123456789Z"})
+    for n, row in enumerate(ROWS)
+)
+JOURNAL = tuple(
+    json.dumps({"MESSAGE": row, "__REALTIME_TIMESTAMP": str(1772359200_000000 + n * 60_000000), "_PID": "7"})
+    for n, row in enumerate(ROWS)
+)
+
+
+@pytest.mark.parametrize(
+    ("rows", "since", "until", "answer"),
+    [
+        (ROWS, "2026-03-01 10:00:00", None, ("diagnosed", "dry", 2)),
+        (ROWS, "2026-03-01 10:00:20", "2026-03-01 10:00:40", ("diagnosed", "dry", 2)),
+        (ROWS, "2026-03-01 10:00:40", None, ("incomplete", "stopped", 3)),
+        (ROWS, None, "2026-03-01 10:00:10", ("starting", None, None)),
+        (ROWS, "2026-03-01 11:00:00", None, ("empty", None, None)),
+        (JSON_FILE, "2026-03-01 10:01", None, ("diagnosed", "dry", 2)),
+        (JSON_FILE, "2026-03-01 10:02", None, ("incomplete", "stopped", 3)),
+        (JOURNAL, "2026-03-01T10:01:00Z", None, ("diagnosed", "dry", 2)),
+        (JOURNAL, "2026-03-01T10:02:00Z", None, ("incomplete", "stopped", 3)),
+    ],
+)
+def test_only_what_lies_in_the_window_counts(
+    rows: tuple[str, ...], since: str | None, until: str | None, answer: tuple[str, str | None, int | None]
+) -> None:
+    window = Window(moment(since) if since else None, moment(until) if until else None)
+    report = diagnose([of_bytes(lines(*rows).encode())], rulebook=steam(), window=window)
+    assert first(report) == answer
+    assert report.inputs[0].lines == 3
+
+
+def test_the_options_name_the_window() -> None:
+    world = World(lines(*ROWS).encode())
+    assert world.run("--since", "2026-03-02", "--format", "json") == ExitStatus.NO_ANSWER
+    assert "03-01 10:00:00" in json.loads(world.printed)["inputs"][0]["gaps"][0]["what"]
+    world = World(lines(*ROWS).encode())
+    assert world.run("--until", "soon") == ExitStatus.USAGE
+    assert "--until" in world.err.getvalue()
