@@ -185,6 +185,28 @@ def test_text_that_is_no_json_stays_text() -> None:
     ]
 
 
+@pytest.mark.parametrize(
+    "odd",
+    [
+        '{"MESSAGE":' + "[" * 100_000,
+        '{"MESSAGE":' + "[" * 600 + "]" * 600 + "}",
+        '{"MESSAGE":"x","a":' + "[" * 100_000,
+        '{"MESSAGE":"x","a":' + '{"b":' * 50_000,
+        '{"MESSAGE":{"a":1},"_PID":[[[1]]],"PRIORITY":"\\u00b2","__REALTIME_TIMESTAMP":-5}',
+        '{"MESSAGE":[300,-1],"_PID":true}',
+        '{"log":5,"stream":null}',
+        '{"MESSAGE":' + "9" * 5000 + "}",
+    ],
+    ids=range(8),
+)
+@pytest.mark.parametrize("form", ["journald json", "docker json-file", "journald json-pretty", ""])
+def test_json_that_no_journal_writes(odd: str, form: str) -> None:
+    text = f"{as_json('before')}{odd}\n{as_json('behind')}"
+    found = decoded(text, form)[0] if form else list(Scanner(0).text(text))
+    if form != "journald json-pretty":
+        assert [r.message for r in found if r.line in (1, 3)] == ["before", "behind"]
+
+
 def test_bytes_that_are_no_text_and_lone_surrogates() -> None:
     data = as_json("x").encode().replace(b'"x"', b'"a\xff"') + as_json("x").encode().replace(
         b'"x"', b'"\\ud83d b"'

@@ -88,14 +88,16 @@ UNSET = msgspec.UNSET
 _decoder = msgspec.json.Decoder(Entry)
 
 
-def texts_of(value: Any) -> list[str] | None:
-    """The texts of a field's value; None where journald left them out."""
+def texts_of(value: Any, depth: int = 0) -> list[str] | None:
+    """The texts of a field's value; None where journald left them out, or where no journal nests lists."""
     if isinstance(value, str):
         return [value]
-    if isinstance(value, list):
+    if isinstance(value, (list, dict)):
+        if depth > 1 or isinstance(value, dict):
+            return None
         if value and all(isinstance(v, int) and 0 <= v < 256 for v in value):
             return [bytes(value).decode("utf8", "replace")]
-        return [text for v in value for text in texts_of(v) or ()]
+        return [text for v in value for text in texts_of(v, depth + 1) or ()]
     return None if value is None else [str(value)]
 
 
@@ -120,7 +122,7 @@ def entries(line: bytes) -> Iterator[tuple[Entry, bool]]:
     """
     try:
         yield _decoder.decode(line), True
-    except msgspec.DecodeError:
+    except (msgspec.DecodeError, RecursionError):
         yield from _slowly(line.decode("utf8", "replace"))
 
 
@@ -144,11 +146,11 @@ def of_dict(value: dict[str, Any]) -> Entry:
     return Entry(**{NAMES[name]: _sound(v) for name, v in value.items() if name in NAMES})
 
 
-def _sound(value: Any) -> Any:
+def _sound(value: Any, depth: int = 0) -> Any:
     """A value without lone surrogates, which no later stage could print."""
     if isinstance(value, str):
         return value.encode("utf8", "replace").decode("utf8")
-    return [_sound(v) for v in value] if isinstance(value, list) else value
+    return [_sound(v, depth + 1) for v in value] if isinstance(value, list) and depth < 3 else value
 
 
 def salvaged(text: str) -> Iterator[tuple[Entry, bool]]:

@@ -58,10 +58,10 @@ _JOINED = re.compile(  # where rows began before a page made one line of a log
 
 def _parts(line: str) -> list[str]:
     """What a line holds that was written as several: progress bars redrawn, or a log joined to one line."""
-    if line.count('File "') >= 2 and len(_JOINED_FRAME.findall(line)) >= 2:
-        return [part for part in _JOINED.split(line) if part.strip()]
     if line.count("\\n") >= 3 and line[:1] != "{" and _WORTH_SPLITTING.search(line):
         line = line.replace("\\r\\n", "\r").replace("\\n", "\r").replace('\\"', '"')
+    elif line.count('File "') >= 2 and len(_JOINED_FRAME.findall(line)) >= 2:
+        return [part for part in _JOINED.split(line) if part.strip()]
     return [part for part in line.split("\r") if part.strip()] if "\r" in line else [line]
 
 
@@ -113,20 +113,21 @@ class Scanner:
                     for part in parts:
                         yield from self._split(part, number)
                     continue
-            if line[:1] not in _ODD:
+            mark = line[:1]
+            if mark not in _ODD:
                 head = line
-            elif line[0] == " ":
+            elif mark == " ":
                 if line[2:3] == "月" or line[2:3] == "월":
                     line = head = line[1:]  # a month of one digit
                 width = head.find(": ", 12) + 2
                 if width > 14 and line[:width].isspace() and len(line) > width:
                     yield from self._hanging(head[:width], line, number)
                     continue
-            elif line[0] == "{":
+            elif mark == "{":
                 if line.rstrip()[-1:] == "}":
                     yield from self._json(line, number)
                     continue
-            elif line[0] in _BOX:
+            elif mark in _BOX:
                 line = line[2 if line[1:2] == " " else 1 :].rstrip(_BOX + " ")
             elif _NOTICE.match(line):
                 continue
@@ -155,8 +156,8 @@ class Scanner:
             return
         shape = re.sub(r"\\?\d+", r"\\d+", re.escape(line[: len(line) - len(HEAD)]))
         pattern = re.compile(shape)
-        following = text[at : at + 20_000].split("\n")[1:4]
-        if following and all(pattern.match(strip_escapes(row)) for row in following if row.strip()):
+        following = [row for row in text[at : at + 20_000].split("\n")[1:5] if row.strip()]
+        if len(following) >= 2 and all(pattern.match(strip_escapes(row)) for row in following):
             self._prefix = pattern
 
     def joined(self, lines: Iterable[list[str]]) -> Iterator[Record]:
