@@ -67,6 +67,8 @@ class Verbose(Fields, Lines):
 
 _VERBOSE_HEAD = re.compile(rb"\S+ (\d{4}-\d\d-\d\d \d\d:\d\d:\d\d\.\d+) ")
 _VERBOSE_FIELD = re.compile(rb" {4}(?P<name>[A-Z_][A-Z0-9_]*)=(?P<value>.*)")
+_PAIRS = re.compile(rb"^([A-Z_][A-Z0-9_]*)=(.*)$", re.MULTILINE)
+_READ = {name.encode(): name for name in journal.NAMES}
 _NAME = re.compile(rb"[A-Z_][A-Z0-9_]{0,63}")
 _LARGEST = 768 * 1024 * 1024  # bytes of a field, by systemd's own limit
 
@@ -80,11 +82,19 @@ class Export(Fields):
     def __init__(self, scanner: Scanner, form: str) -> None:
         super().__init__(scanner, form)
         self._skip = 0  # bytes left of a field that is not read, with its line end
+        self._fresh = True  # at the begin of an entry
         self._loose = ""  # a field whose length is wrong: what follows is its text, up to the next field
 
     def _rows(self, piece: bytes, last: bool = False) -> Iterator[Row]:
         data, at = self._carry + piece, 0
         while at < len(data):
+            if self._fresh:
+                self._fresh = False
+                end = self._simple(data, at)
+                if end:
+                    yield from self._finish()
+                    at, self._fresh = end, True
+                    continue
             if self._skip:
                 end = min(at + self._skip, len(data))
                 self._skip -= end - at
@@ -94,7 +104,7 @@ class Export(Fields):
                     break
                 line = data[at:end].rstrip(b"\r\n")
                 if not line:
-                    self._loose = ""
+                    self._loose, self._fresh = "", True
                     yield from self._finish()
                 elif not self._field(line):
                     end = self._binary(line, data, end, last)
@@ -103,6 +113,18 @@ class Export(Fields):
             self.line += data.count(b"\n", at, end)
             at = end
         self._carry = data[at:]
+
+    def _simple(self, data: bytes, at: int) -> int:
+        """Takes a whole entry of `NAME=value` lines at once; where it ends, 0 if it is none or not all here."""
+        stop = data.find(b"\n\n", at) + 1
+        pairs = _PAIRS.findall(data, at, stop)
+        if not stop or len(pairs) != data.count(b"\n", at, stop):
+            return 0
+        for number, (name, value) in enumerate(pairs, self.line):
+            if name in _READ:
+                self._set(_READ[name], value, number)
+        self.line += len(pairs) + 1
+        return stop + 1
 
     def _field(self, line: bytes) -> bool:
         """Takes a `NAME=value` line, or a row of a field whose length was wrong."""
