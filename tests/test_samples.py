@@ -29,5 +29,7 @@ def test_sample(log: Path) -> None:
 
 
 def test_there_are_samples_of_each_verdict() -> None:
-    verdicts = {yaml.safe_load(p.read_text(encoding="utf8"))["verdict"] for p in SAMPLES.glob("*.expected.yaml")}
+    verdicts = {
+        yaml.safe_load(p.read_text(encoding="utf8"))["verdict"] for p in SAMPLES.glob("*.expected.yaml")
+    }
     assert verdicts >= {"diagnosed", "incomplete", "healthy", "starting"}

@@ -27,6 +27,7 @@ MOST_ROWS = 40  # rows of one event
 MOST_FRAMES = 40  # frames kept of one traceback: the innermost
 MOST_SPILL = 12  # unprefixed lines behind a prefixed one that may be its wrapped rest
 MOST_LANES = 4096
+SHOWN = ("raise ", 'f"', "f'", '"', "'")  # how source code that a program shows begins
 REACH = 64  # physical lines between a row and the one it goes on from
 
 _PYDANTIC = re.compile(r"(?<!\d)\d{1,6} validation errors? for ")
@@ -48,6 +49,7 @@ class _Lane:
         "ignored",
         "last",
         "link",
+        "margin",
         "open",
     )
 
@@ -56,6 +58,7 @@ class _Lane:
         self.headless = False
         self.frames: list[str] = []
         self.code_next = False  # the row under a frame
+        self.margin = 0  # the indentation of the whole traceback
         self.flat = False  # its rows lost their indentation
         self.event: Event | None = None  # what later rows may continue
         self.chain = 0
@@ -123,6 +126,14 @@ class Assembler:
             message = "  " + message
             lane.flat = True
             first = " "
+        if (
+            lane.open
+            and lane.margin > 0
+            and message[: lane.margin].isspace()
+            and AFTER_FRAMES.match(message[lane.margin :])
+        ):  # the exception of a traceback that stands in a margin, as pip quotes it
+            message = message[lane.margin :]
+            first = message[0]
         if first == " " or first == "\t":
             stripped = message.lstrip()
             if stripped[:1] in ("|", "+") and (lane.open or lane.chain or GROUP_HEAD in message):
@@ -137,6 +148,7 @@ class Assembler:
                     self._begin(lane, headless=not lane.link)
                 frames = lane.frames
                 frames.append(stripped)
+                lane.margin = len(message) - len(stripped) - 2
                 if len(frames) > MOST_FRAMES:
                     del frames[0]
                 lane.code_next = True
@@ -151,7 +163,7 @@ class Assembler:
             if (
                 first in (" ", "\t")
                 and is_echo(message)
-                and (lane.event is None or stripped.startswith("raise "))
+                and (lane.event is None or stripped.startswith(SHOWN))
             ):
                 return  # source code: of a fragment that begins under a frame, or shown as it is
         if first == "T" and message.startswith(HEAD):

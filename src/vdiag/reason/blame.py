@@ -121,7 +121,7 @@ class _Judge:
         for role in (Role.CAUSE, Role.SYMPTOM, Role.TRAILER):
             group = [m for m in matches if self._rule(m).role is role]
             if role is Role.CAUSE and benign:
-                group = [m for m in group if not any(_overlap(m, b) and b.weight >= m.weight for b in benign)]
+                group = [m for m in group if not any(_overlap(m, b) and self._excuses(b, m) for b in benign)]
             for winner in self._winners(event, group):
                 rule = self._rule(winner)
                 weak = not rule.alone or (winner.row == 0 and _mild(event))
@@ -147,6 +147,12 @@ class _Judge:
             if not any(_overlap(match, w) or match.row == w.row for w in winners):
                 winners.append(match)
         return sorted(winners, key=lambda m: m.span[0])
+
+    def _excuses(self, benign: Match, cause: Match) -> bool:
+        """Whether a benign wording is the better reading of a text; on a tie, unless the cause has conditions."""
+        rule = self._rule(cause)
+        conditional = bool(rule.repeats > 1 or rule.often or rule.frames or rule.phase or rule.needs)
+        return benign.weight >= cause.weight + conditional
 
     def _specific(self, match: Match) -> int:
         rule = self._rule(match)
@@ -221,7 +227,7 @@ class _Judge:
             if event.kind is Kind.EXCEPTION:
                 if event.exception:
                     chains[event.traceback].append(event)
-                elif not event.ignored:
+                elif not event.ignored and not _mild(event):
                     self.result.cut.append(event)
         unknown: list[Node] = []
         beaten: set[int] = set()

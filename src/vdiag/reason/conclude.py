@@ -9,7 +9,7 @@ import msgspec
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
-from vdiag.reason.blame import Blame, Node, judge
+from vdiag.reason.blame import FAR, Blame, Node, judge
 from vdiag.reason.join import Kin
 from vdiag.reason.joining import Join, join
 from vdiag.reason.story import Answered, Episode, tell
@@ -25,6 +25,7 @@ _SUPPORT = {
     Verdict.EMPTY: 0.0,
 }
 SURE = 0.8  # from here a diagnosis may replace a clean bill of health
+NEAR = 60  # lines between an error that nothing names and the trailer it led to
 PER_RULE = 0.1  # each further wording that a reading makes legible
 NOTICED = "noticed"
 CAUSE = "cause"
@@ -110,6 +111,8 @@ def _findings(blame: Blame) -> list[Finding]:
         findings.append(Finding(CAUSE if node.rule is not None else UNKNOWN, node, blame, sure))
     if findings:
         return findings
+    if blame.notices and (lone := _last_words(blame, min(n.line for n in blame.notices))):
+        return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))]
     if blame.notices:
         # A death tells more than a generic trailer, and so does a consequence with news that stands before it.
         deaths = [n for n in blame.notices if n.rule is not None and n.rule.marks == "death"]
@@ -126,26 +129,22 @@ def _findings(blame: Blame) -> list[Finding]:
     return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))] if lone else []
 
 
-def _last_words(blame: Blame) -> Node | None:
-    """An error-level line that nothing names, if the server is not seen working after it."""
-    seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in blame.episode.matches}
-    events = blame.episode.events
-    for i, event in enumerate(events):
-        if (
-            event.kind is not Kind.LOG
-            or event.envelope.level not in ("ERROR", "CRITICAL")
-            or id(event) in seen
-        ):
+def _last_words(blame: Blame, before: int = FAR) -> Node | None:
+    """An error-level line that nothing names, if the server is not seen working between it and `before`."""
+    episode = blame.episode
+    seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in episode.matches}
+    if before == FAR and episode.ready:
+        return None
+    for i, event in enumerate(episode.events):
+        env, end = event.envelope, event.lines[-1]
+        if event.kind is not Kind.LOG or env.level not in ("ERROR", "CRITICAL") or id(event) in seen:
             continue
-        lane = event.envelope.lane
-        later = [
-            e for e in events[i + 1 :] if e.envelope.lane == lane and e.envelope.level in ("INFO", "DEBUG")
-        ]
-        if (
-            not later
-            and not blame.episode.alive_after(event.lines[-1], event.envelope, lane, 1 << 60)
-            and not blame.episode.ready
-        ):
+        if event.lines[0] > before or (before - end > NEAR and before < FAR):
+            continue
+        later = (e for e in episode.events[i + 1 :] if e.lines[0] < before)
+        if any(e.envelope.lane == env.lane and e.envelope.level in ("INFO", "DEBUG") for e in later):
+            continue
+        if not episode.alive_after(end, env, env.lane, before):
             return Node(event, event.line)
     return None
 

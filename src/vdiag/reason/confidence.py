@@ -41,7 +41,7 @@ def of_cause(node: Node, blame: Blame) -> float:
         score -= 0.15
     if node.vague:
         score = min(score, VAGUE)
-    if not blame.at_home and node.event.kind in (Kind.KERNEL, Kind.UNIT, Kind.HTTP, Kind.NATIVE):
+    if not blame.at_home and (node.event.envelope.unit or node.event.kind in (Kind.UNIT, Kind.HTTP)):
         score = min(score, STRANGER)
     if node.kin < 1:
         score = min(score, BY_NAME)

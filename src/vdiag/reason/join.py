@@ -31,6 +31,11 @@ LIKELY_NAMES = (
     "conda",
     "llm",
     "uv",
+    "lmcache",
+    "mooncake",
+    "sglang",
+    "tritonserver",
+    "dynamo",
 )
 # Words of the names that people give the server's unit.
 OWN_WORDS = {

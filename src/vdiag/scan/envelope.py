@@ -48,7 +48,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
     # characters it can start with, pattern
     "process": (
         "(",
-        r"\((?P<who>[A-Za-z][\w:.<>-]*(?: rank=\d+)?) ?,? ?pid=(?P<pid>\d+)(?:, ip=[^)\s]+)?[^)\n]{0,80}\) ?"
+        r"\((?P<who>[A-Za-z][\w:.<>-]*(?: (?:rank=\d+|[A-Z]{2,4}\d+))?) ?,? ?pid=(?P<pid>\d+)(?:, ip=[^)\s]+)?[^)\n]{0,80}\) ?"
         r"(?:\[repeated \d+x across cluster\] ?)?",
     ),
     "vllm": (
@@ -72,7 +72,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"(?P<kernel>)\[(?P<time>" + _NAME + r" " + _MONTH + r" +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
     ),
     "bracketed time": ("[", r"\[(?P<time>" + _ISO + r")\] ?"),
-    "bracketed level": ("[", r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL)\]:? ?"),
+    "bracketed level": ("[", r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL|Debug|Info|Warn(?:ing)?|Error|Fatal)\]:? ?"),
     "talos": ("kuds", r"(?P<kernel>)(?:kern|user|daemon|syslog): +\w+: \[(?P<time>" + _ISO + r")\]: ?"),
     "talos node": (
         "012",
@@ -117,7 +117,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"(?P<time>" + _ISO + r") \| *(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL) *\| *(?:[\w.<>:-]{1,80}(?: - | *\| ))?",
     ),
     "arrows": ("[", r"(?:\[[\w.-]{1,40}\] ?){1,4}>>> ?"),
-    "pytest": ("E", r"E   (?= {0,4}\S)"),
+    "pytest": ("E", r"E {3,40}(?=\S)"),
     "nginx": (
         "012",
         r"(?P<http>)(?P<time>\d{4}/\d\d/\d\d \d\d:\d\d:\d\d) \[(?P<level>\w+)\] \d+#\d+: (?:\*\d+ )?",
@@ -169,7 +169,7 @@ def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _M
 
 _BY_CHAR, _ANYTHING = _dispatch()
 _RANK = re.compile(
-    r"^(?P<role>[A-Za-z]+?)(?:_|-)?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$"
+    r"^(?P<role>[A-Za-z]+?)(?:_|-| )?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$"
 )
 _COLLECTORS = ("syslog", "monotonic", "short-unix")
 # Tags of who speaks about other processes; `-o with-unit` shows the service manager by its scope.
@@ -230,7 +230,7 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
         for key, value in groups.items():
             if value:
                 key = key.rstrip("2")  # the same field in another place of the pattern
-                if key == "time" and "time" in found and name not in ("dmesg", "dmesg -T"):
+                if key == "time" and "time" in found:
                     continue  # the outer time stamp is the collector's and has the year
                 found[key] = value
         unit = found.get("unit", "")

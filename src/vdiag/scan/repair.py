@@ -23,8 +23,10 @@ _TAG = re.compile(
     r"</?(?:pre|code|span|div|p|br|b|i|em|strong|font|samp|li|ul|td|tr|table)\b[^>]{0,200}>", re.IGNORECASE
 )
 _ENTITY = re.compile(r"&(?:lt|gt|amp|quot|apos|nbsp|#\d{2,5}|#x[0-9a-fA-F]{2,4});")
-_SMART: dict[int, int | None] = str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" ")
-_SMART.update(dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\u00ad\ufeff"), None))  # seen by no one
+_SMART: dict[int, int | None] = {
+    **str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" "),
+    **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\u00ad\ufeff"), None),  # seen by no one
+}
 _CLOCK = re.compile(
     r"(?<!\d)(?:(\d{4}-\d\d-\d\d|\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?!\d)"
 )
