@@ -61,6 +61,7 @@ LESS_SPECIFIC = {
     "host-oom-kill": {"oom-killer-invoked"},
     "cuda-oom-loading-weights": {"cuda-oom"},
     "cuda-oom-serving": {"cuda-oom"},
+    "hub-unreachable": {"hub-connect-failed"},
 }
 
 

@@ -44,12 +44,6 @@ def test_a_kernel_line_does_not_end_up_in_a_message_of_the_server() -> None:
     assert all("usb" not in " ".join(rows) or rows == ["usb 1-1: gone"] for rows in found)
 
 
-ONE_ROW = pytest.mark.xfail(
-    strict=True,
-    reason="the second unprefixed row goes on with the first in the lane `unknown`, and is no longer tried as the rest",
-)
-
-
 def test_an_unprefixed_row_behind_a_prefixed_message_may_be_its_wrapped_rest() -> None:
     found = events_of(lines(CORE + "The card is too", "small for this model"))
     message = next(e for e in found if e.rows[0] == "The card is too")
@@ -61,14 +55,12 @@ def test_an_unprefixed_row_behind_a_prefixed_message_may_be_its_wrapped_rest() -
     assert any(e.rows[0] == "small for this model" for e in found), "it may as well be a line of its own"
 
 
-@ONE_ROW
 def test_several_unprefixed_rows_behind_a_prefixed_message_may_be_its_rest() -> None:
     found = events_of(lines(CORE + "The card is too", "small for this", "model"))
     message = next(e for e in found if e.rows[0] == "The card is too")
     assert message.rows == ["The card is too", "small for this", "model"]
 
 
-@ONE_ROW
 def test_a_rest_is_no_longer_than_a_dozen_rows() -> None:
     found = events_of(lines(CORE + "start", *[f"row {n}" for n in range(50)]))
     message = next(e for e in found if e.rows[0] == "start")

@@ -54,15 +54,9 @@ def test_a_log_cut_before_its_first_trouble_has_no_diagnosis(s: Sample) -> None:
         assert clear(report), f"cut behind line {end}: {first(report)}"
 
 
-RESOLVER = pytest.mark.xfail(
-    strict=True,
-    reason="listen-host-unresolvable asks for the frame getaddrinfo, which every resolver has: the hub's too",
-)
-
-
 @pytest.mark.parametrize(
     "s",
-    [pytest.param(s, marks=RESOLVER) if s.name == "real-v011-gated-noroute" else s for s in FATAL],
+    FATAL,
     ids=by_name,
 )
 def test_a_log_cut_anywhere_later_never_claims_another_cause(s: Sample) -> None:

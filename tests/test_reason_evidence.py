@@ -452,10 +452,6 @@ def test_a_line_that_only_looks_alarming_takes_the_cause_away() -> None:
     assert seen.diagnoses == [] or seen.diagnoses[0].rule != "whistle-broken"
 
 
-@pytest.mark.xfail(
-    strict=True,
-    reason="two long lines count as a paste wrapped at their width; joining takes `Exception ignored in` away",
-)
 def test_an_ignored_exception_is_no_failure() -> None:
     rows = [
         "Exception ignored in: <function Pool.__del__ at 0x7f00>",

@@ -196,15 +196,8 @@ def test_an_envelope_is_peeled_whole(form: str) -> None:
     assert Peeler().peel(line) == (Envelope(**fields), message)
 
 
-LOSES_INDENTATION = pytest.mark.xfail(
-    strict=True, reason="`level -` of Python's logging swallows all white space behind it"
-)
 PADDED = {"uvicorn"}  # pads its level to a column, and prints no traceback rows behind it
-INDENTED = [
-    pytest.param(f, marks=LOSES_INDENTATION) if f == "Python's logging" else f
-    for f in FORMS
-    if f not in PADDED
-]
+INDENTED = [f for f in FORMS if f not in PADDED]
 
 
 @pytest.mark.parametrize("form", INDENTED)

@@ -44,23 +44,12 @@ def test_an_error_behind_a_progress_bar_has_its_own_envelope() -> None:
     assert (found[2].line, found[2].message, found[2].envelope.pid) == (2, "Boom", 5)
 
 
-TORN = pytest.mark.xfail(
-    strict=True,
-    reason="the line is split between the process and the header behind it, which loses the process",
-)
-
-
 @pytest.mark.parametrize(
     "glued",
     [
         "Loading: 10%(EngineCore_DP0 pid=5) Boom",
-        pytest.param(
-            "Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom", marks=TORN
-        ),
-        pytest.param(
-            "(Worker_TP1 pid=9) Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom",
-            marks=TORN,
-        ),
+        "Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom",
+        "(Worker_TP1 pid=9) Loading: 10%(EngineCore_DP0 pid=5) ERROR 08-28 10:12:45 [core.py:708] Boom",
     ],
 )
 def test_two_writes_without_a_line_end_between_them_are_two_records(glued: str) -> None:

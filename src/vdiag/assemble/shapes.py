@@ -24,7 +24,7 @@ _CARETS = re.compile(
     r"\s+[~^]+[\s~^]*$|\s+\.\.\.<\d+ lines?>\.\.\.$|\s*\[Previous line repeated \d+ more times\]$"
 )
 _CODE = re.compile(
-    r"\s{4,}(?:raise |return |yield |await |assert |with |for |if |from |import |async |@|[fr]?[\"']|\)|\]|\}|self\.|super\(\)|[\w.]+ ?= |[\w.\[\]]+\()"
+    r"\s{4,}(?:raise |return |yield |await |assert |with |for |if |from |import |async |@|f[\"']|\)|\]|\}|self\.|super\(\)|[\w.]+ ?= |[\w.\[\]]+\()"
 )
 GROUP_MARK = re.compile(r"^ {0,12}[|+](?:-\+-+ .*|-+$| )")
 

@@ -133,7 +133,7 @@ def looks_binary(sample: bytes) -> bool:
         return False
     text = sample.decode("utf8", "replace")
     odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\x1b\x00\x08") for c in text)
-    return odd > len(text) * 0.1 or sample.count(0) > len(sample) * 0.6
+    return odd > len(text) * 0.1 or not sample.strip(b"\0")
 
 
 def _widen(stream: BinaryIO) -> None:

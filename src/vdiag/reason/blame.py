@@ -220,7 +220,9 @@ class _Judge:
             if n.match is not None and n.match.row <= n.event.root_row
         }
         benign = {
-            id(m.event) for m in self.episode.matches if self._rule(m).role is Role.BENIGN and self._holds(m)
+            id(m.event)
+            for m in self.episode.matches
+            if self._rule(m).role is Role.BENIGN and m.row <= m.event.root_row and self._holds(m)
         } - known.keys()
         chains: dict[int, list[Event]] = defaultdict(list)
         for event in self.episode.events:

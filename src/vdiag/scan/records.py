@@ -179,8 +179,8 @@ class Scanner:
                 continue
             offset = 0
             opened = False
-            for i, piece in enumerate(pieces):
-                end = offset + len(strip_escapes(piece))
+            for i in range(len(pieces)):
+                end = len(strip_escapes("".join(pieces[: i + 1])))
                 if end > begin:
                     yield Record(self.source, first + i, whole[max(offset, begin) : end], envelope, opened)
                     opened = True
