@@ -145,6 +145,8 @@ def _deploy(events: list[Event]) -> tuple[str, str]:
             return "systemd", event.rows[0].split(".service", 1)[0].split()[-1].strip("'\"(") + ".service"
     for event in events:
         env = event.envelope
+        if "/" in env.unit:  # kubectl's pod/container
+            return "kubernetes", ""
         if env.host and env.unit and env.kind is not Kind.KERNEL:
             return "systemd", ""
         if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):

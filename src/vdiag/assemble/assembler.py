@@ -27,7 +27,7 @@ MOST_ROWS = 40  # rows of one event
 MOST_FRAMES = 40  # frames kept of one traceback: the innermost
 MOST_SPILL = 12  # unprefixed lines behind a prefixed one that may be its wrapped rest
 MOST_LANES = 4096
-SHOWN = ("raise ", "f\"", "f'")  # how source code that a program shows begins
+SHOWN = ("raise ", 'f"', "f'")  # how source code that a program shows begins
 REACH = 64  # physical lines between a row and the one it goes on from
 
 _PYDANTIC = re.compile(r"(?<!\d)\d{1,6} validation errors? for ")

@@ -6,6 +6,7 @@ and the exceptions that none does; an edge goes from an effect to its cause.
 
 from __future__ import annotations
 
+import re
 from collections import defaultdict
 
 import msgspec
@@ -19,6 +20,9 @@ from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
 FAR = 1 << 60
+TRANSPORT = re.compile(  # paths of code that moves bytes
+    r"/(?:socket|ssl|http/client|selectors)\.py\"|/(?:urllib3|httpcore|httpx|requests|aiohttp|anyio)\d*/"
+)
 NOTHING = "\0"  # a lane that no mark has
 
 
@@ -247,7 +251,7 @@ class _Judge:
             rest = [e for e in chain if id(e) not in spoken and id(e) not in benign]
             if not rest or rest[0].ignored:
                 continue
-            event = next((e for e in rest if not e.exception.endswith("ExceptionGroup")), rest[0])
+            event = min(rest, key=_wraps)  # of equals the innermost
             unknown.append(Node(event, event.line, weak=_mild(event)))
         return [n for n in causes if id(n) not in beaten] + unknown
 
@@ -368,6 +372,17 @@ _DEPTH = {"worker": 0, "vllmwo": 0, "raywor": 0, "engine": 1, "apiser": 2}
 
 def _overlap(one: Match, other: Match) -> bool:
     return one.span[0] < other.span[1] and other.span[0] < one.span[1]
+
+
+def _wraps(event: Event) -> int:
+    """How little an unknown exception says by itself.
+
+    A group only holds others; what network code raised (ConnectError, gaierror) says less than what the library
+    that called it made of it.
+    """
+    if event.exception.endswith("ExceptionGroup"):
+        return 2
+    return int(bool(event.frames) and TRANSPORT.search(event.frames[-1]) is not None)
 
 
 def _origin(event: Event) -> list[str]:

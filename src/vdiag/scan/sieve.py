@@ -18,7 +18,7 @@ GENERIC_LOUD = (
     "Traceback (most recent call last)", '  File "', "Error: ", "Exception: ", "fatal error:", "FATAL", "Killed",
     "core dumped", "Segmentation fault", "terminate called", "oom-kill", "Out of memory", "NVRM: Xid",
 )  # fmt: skip
-GENERIC_QUIET = ("ERROR ", "CRITICAL ")
+GENERIC_QUIET = ("ERROR ", "CRITICAL ", "blob data]", " messages from ")
 NEAR = 2048  # bytes behind a loud hit that are read with it
 KEEP = 256  # lines kept of a quiet literal, first and last
 PIECE = 256 * 1024  # bytes searched at a time
