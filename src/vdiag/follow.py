@@ -178,6 +178,7 @@ class Follower:
             self._sample += text[:SAMPLE]
             self._read.format = detect(self._sample)
             self._decoder = decoder_of(self._read.format, self._scanner)
+            self._assembler.reach *= self._decoder.longest if self._decoder else 1
         self._spoke = self._spoke or not says_nothing(decode(text))
         records = self._records(text, self._decoder)
         self._line += text.count(b"\n")

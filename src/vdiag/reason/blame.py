@@ -23,6 +23,7 @@ FAR = 1 << 60
 TRANSPORT = re.compile(  # paths of code that moves bytes
     r"/(?:socket|ssl|http/client|selectors)\.py\"|/(?:urllib3|httpcore|httpx|requests|aiohttp|anyio)\d*/"
 )
+TRANSPORT_TYPE = re.compile(r"(?:urllib3|httpcore|httpx|requests|aiohttp|anyio|socket|ssl|http)\d*\.")
 NOTHING = "\0"  # a lane that no mark has
 
 
@@ -382,7 +383,9 @@ def _wraps(event: Event) -> int:
     """
     if event.exception.endswith("ExceptionGroup"):
         return 2
-    return int(bool(event.frames) and TRANSPORT.search(event.frames[-1]) is not None)
+    if event.frames:
+        return int(TRANSPORT.search(event.frames[-1]) is not None)
+    return int(TRANSPORT_TYPE.match(event.exception) is not None)
 
 
 def _origin(event: Event) -> list[str]:
