@@ -6,6 +6,7 @@ from typing import Any
 
 from vdiag import __version__
 from vdiag.advise.fixes import facts_of, fill
+from vdiag.advise.gaps import find_gaps
 from vdiag.model import (
     AlsoSeen,
     Diagnosis,
@@ -15,6 +16,7 @@ from vdiag.model import (
     Evidence,
     Explained,
     Fix,
+    Gap,
     Input,
     Kind,
     Phase,
@@ -67,14 +69,13 @@ def answer(
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
         report.notes += _starting_notes(blames[-1].episode, rulebook)
-    for blame in blames:
-        if any(e.headless for e in blame.episode.events) and report.verdict is not Verdict.DIAGNOSED:
-            report.notes.append(
-                "A traceback here begins in its middle: earlier lines may name a deeper cause."
-            )
-            break
+    found = find_gaps(conclusion, context)
+    for number, gap in found:
+        if gap not in inputs[number].gaps:
+            inputs[number].gaps.append(gap)
     if places:
-        _placed(report, {inputs[number].name: lines for number, lines in places.items()})
+        told = {gap.what for _, gap in found}
+        _placed(report, {inputs[number].name: lines for number, lines in places.items()}, told)
     return report
 
 
@@ -93,7 +94,7 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _placed(report: Report, places: dict[str, list[int]]) -> None:
+def _placed(report: Report, places: dict[str, list[int]], told: set[str]) -> None:
     """Line numbers as they are in the text that was given."""
 
     def at(source: str, line: int) -> int:
@@ -110,6 +111,11 @@ def _placed(report: Report, places: dict[str, list[int]]) -> None:
             explained.line = at(explained.source or source, explained.line)
         for evidence in diagnosis.evidence:
             evidence.line = at(evidence.source, evidence.line)
+    for read in report.inputs:
+        read.gaps = [
+            Gap(gap.what, at(read.name, gap.line), gap.command) if gap.what in told else gap
+            for gap in read.gaps
+        ]
     for seen in report.also_seen:
         seen.line = at(seen.source, seen.line)
     for episode in report.episodes:

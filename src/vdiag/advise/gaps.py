@@ -1,0 +1,109 @@
+"""What is missing from a log, and the command that gets it, in the form the server is run."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from vdiag.model import Event, Gap, Kind, Role, Verdict
+from vdiag.reason.blame import Blame
+from vdiag.reason.conclude import Conclusion
+
+BEGINNING = 3  # lines within which a traceback without a head means that the log begins in it
+
+_WHOLE = {
+    "systemd": "journalctl -u {unit} -b --no-pager | vdiag",
+    "docker": "docker logs <container> 2>&1 | vdiag",
+    "compose": "docker compose logs --no-color {service} | vdiag",
+    "kubernetes": "kubectl logs <pod> --previous --all-containers | vdiag",
+}
+_KERNEL = {
+    "kubernetes": "kubectl describe pod <pod> | grep -A8 'Last State'",
+}
+
+
+def find_gaps(conclusion: Conclusion, context: Mapping[str, Any]) -> list[tuple[int, Gap]]:
+    """(input, gap) for what the story lacks; only what could change or complete the answer is told."""
+    if conclusion.verdict in (Verdict.HEALTHY, Verdict.EMPTY, Verdict.STARTING):
+        return []
+    sure = bool(conclusion.findings) and conclusion.findings[0].confidence >= 0.9
+    found: list[tuple[int, Gap]] = []
+    for blame in conclusion.blames:
+        for gap in (
+            _begins_inside(blame, context, sure),
+            _ends_inside(blame, context),
+            _half(blame, context),
+            _silent(blame, context),
+        ):
+            if gap is not None:
+                found.append((blame.episode.source, gap))
+    return found
+
+
+def _command(table: Mapping[str, str], context: Mapping[str, Any], default: str) -> str:
+    text = table.get(str(context.get("deploy") or ""), default)
+    return text.format(unit=context.get("unit") or "<unit>", service=context.get("service") or "<service>")
+
+
+def _whole(context: Mapping[str, Any]) -> str:
+    return _command(_WHOLE, context, "vllm serve … > vllm.log 2>&1; vdiag vllm.log")
+
+
+def _begins_inside(blame: Blame, context: Mapping[str, Any], sure: bool) -> Gap | None:
+    events = blame.episode.events
+    first = next((e for e in events if e.kind is Kind.EXCEPTION), None)
+    if sure or first is None or not first.headless or not first.frames:
+        return None
+    if any(e.lines[0] < first.lines[0] and not e.headless for e in events):
+        return None
+    return Gap(
+        "the log begins inside a traceback: earlier lines may name a deeper cause",
+        first.lines[0],
+        _whole(context),
+    )
+
+
+def _ends_inside(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
+    if not blame.cut or (blame.roots and blame.roots[0].rule is not None):
+        return None
+    last = max(blame.cut, key=lambda e: e.lines[0])
+    return Gap("a traceback stops before its exception", last.lines[0], _whole(context))
+
+
+def _half(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
+    """Only the API server speaks, and it says that another process failed."""
+    if blame.roots or not blame.notices:
+        return None
+    roles = {e.envelope.role for e in blame.episode.events if e.envelope.role}
+    if roles != {"APIServer"}:
+        return None
+    line = blame.notices[0].line
+    return Gap(
+        "only the API server's lines are here; what the engine core said, above them, is missing",
+        line,
+        _whole(context),
+    )
+
+
+def _silent(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
+    """A process died without a word, and nothing of the kernel's is here."""
+    if blame.roots or any(_outside(e) for e in blame.episode.events):
+        return None
+    death = next(
+        (
+            n
+            for n in blame.notices
+            if n.rule is not None and n.rule.role is Role.TRAILER and n.rule.marks == "death"
+        ),
+        None,
+    )
+    if death is None:
+        return None
+    command = _command(
+        _KERNEL, context, "journalctl -k -b --no-pager > kernel.log; vdiag vllm.log kernel.log"
+    )
+    return Gap("the kernel log is needed to tell why the process died", death.line, command)
+
+
+def _outside(event: Event) -> bool:
+    return event.kind is Kind.KERNEL
