@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 
 import msgspec
@@ -25,6 +26,10 @@ _SUPPORT = {
     Verdict.EMPTY: 0.0,
 }
 SURE = 0.8  # from here a diagnosis may replace a clean bill of health
+_CRY = re.compile(
+    r"\W{0,3}(?:[\w./-]{1,60}: ){0,2}(?:(?:fatal|internal|critical) )?error(?:: |\b.{0,60}: )|.{0,60}\bfailed to start\b",
+    re.I,
+)
 NEAR = 60  # lines between an error that nothing names and the trailer it led to
 PER_RULE = 0.1  # each further wording that a reading makes legible
 NOTICED = "noticed"
@@ -129,6 +134,13 @@ def _findings(blame: Blame) -> list[Finding]:
     return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))] if lone else []
 
 
+def _cries(event: Event, at_home: bool) -> bool:
+    """Whether a line says of itself that it is an error: by its level, or in so many words at its beginning."""
+    if event.kind is Kind.LOG:
+        return event.envelope.level in ("ERROR", "CRITICAL")
+    return at_home and event.kind in (Kind.NATIVE, Kind.UNIT) and _CRY.match(event.rows[0]) is not None
+
+
 def _last_words(blame: Blame, before: int = FAR) -> Node | None:
     """An error-level line that nothing names, if the server is not seen working between it and `before`."""
     episode = blame.episode
@@ -137,7 +149,7 @@ def _last_words(blame: Blame, before: int = FAR) -> Node | None:
         return None
     for i, event in enumerate(episode.events):
         env, end = event.envelope, event.lines[-1]
-        if event.kind is not Kind.LOG or env.level not in ("ERROR", "CRITICAL") or id(event) in seen:
+        if id(event) in seen or not _cries(event, blame.at_home):
             continue
         if event.lines[0] > before or (before - end > NEAR and before < FAR):
             continue

@@ -52,6 +52,7 @@ OWN_WORDS = {
     "llmserver",
 }
 
+_OWN_HEADER = re.compile(r"\d\d-\d\d \d\d:\d\d:\d\d")  # the time in vLLM's log header has no year
 _UNIT = re.compile(r"([\w@.:\\-]+)\.service\b")
 
 
@@ -67,8 +68,9 @@ class Kin:
             if not self.at_home:
                 self.at_home = (
                     bool(env.role)
-                    or any("vllm" in row.lower() for row in event.rows)
                     or "vllm" in env.unit.lower()
+                    or _OWN_HEADER.match(env.time) is not None
+                    or any("vllm" in text.lower() for text in (*event.rows, *event.frames))
                 )
             if env.pid and (env.role or _name(env.unit)):
                 self._pids.add(env.pid)
