@@ -3,27 +3,27 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
+from typing import TYPE_CHECKING
 
 from vdiag.advise.answer import answer
-from vdiag.advise.parts import in_parts
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
 from vdiag.intake.formats import SAMPLE, detect
-from vdiag.intake.rotated import Continued
 from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
 from vdiag.reason.conclude import Conclusion, conclude
 from vdiag.reason.story import Answered
-from vdiag.reason.window import Kept, Window
 from vdiag.rulebook.compile import Rulebook
-from vdiag.scan.decoding import Decoder
-from vdiag.scan.encoded import decoder_of
 from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
 from vdiag.scan.repair import repair
-from vdiag.scan.sieve import Sieve
+
+if TYPE_CHECKING:  # what only some inputs need is imported for them: start-up counts
+    from vdiag.reason.window import Kept, Window
+    from vdiag.scan.decoding import Decoder
+    from vdiag.scan.sieve import Sieve
 
 Progress = Callable[[int], None]  # called with the bytes read so far of all inputs
 
@@ -49,6 +49,10 @@ def diagnose(
         if other.outbids(conclusion, repaired.trust):
             reading, conclusion = repaired, other
     report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
+    if not reading.parts:
+        return report
+    from vdiag.advise.parts import in_parts
+
     return in_parts(report, reading.parts)
 
 
@@ -97,7 +101,7 @@ class Reading:
         for number, done in repairs.items():
             keeper = Keeper(other._matcher, other.served.setdefault(number, []))
             assembler = Assembler()
-            kept = Kept(self._window) if self._window else None
+            kept = _kept(self._window)
             keeper.take(assembler.feed(_inside(kept, Scanner(number).joined(done.lines))))
             other._keep(keeper, assembler, kept)
             other.places[number] = done.places
@@ -126,14 +130,14 @@ class Reading:
         blocks = Blocks(stream)
         keeper = Keeper(self._matcher, self.served.setdefault(number, []))
         assembler, scanner, first = Assembler(), Scanner(number), 1
-        kept, spoke = Kept(self._window) if self._window else None, self.spoke
+        kept, spoke = _kept(self._window), self.spoke
         sieve: Sieve | None = None
         decoder: Decoder | None = None
         form = ""
         for block, size in blocks.bulk():
             if not form:
                 form = told.format = detect(bytes(memoryview(block)[: min(size, SAMPLE)]))
-                decoder = decoder_of(told.format, scanner)
+                decoder = _decoder(told.format, scanner)
                 assembler.reach *= decoder.longest if decoder else 1
             if decoder is not None and decoder.reads_all:
                 data = bytes(memoryview(block)[:size])
@@ -143,7 +147,10 @@ class Reading:
                 if progress is not None:
                     progress(self._total + blocks.bytes)
                 continue
-            sieve = sieve or Sieve(self._rulebook)
+            if sieve is None:
+                from vdiag.scan.sieve import Sieve
+
+                sieve = Sieve(self._rulebook)
             keeper.whole = False
             for line, piece in sieve.segments(block, size, first, lambda: assembler.busy):
                 keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
@@ -154,7 +161,7 @@ class Reading:
             keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
         if not form:
             told.format = detect(blocks.tail[:SAMPLE])
-            decoder = decoder_of(told.format, scanner)
+            decoder = _decoder(told.format, scanner)
             assembler.reach *= decoder.longest if decoder else 1
         binary = decoder is None and not blocks.utf16 and looks_binary(blocks.tail[:8192])
         if binary:
@@ -181,8 +188,9 @@ class Reading:
             told.format = blocks.utf16
         if blocks.error:
             told.gaps.append(Gap(what=f"reading ended early: {blocks.error}", line=told.lines))
-        if isinstance(stream, Continued):
-            self.parts[source.name] = stream.parts
+        parts = getattr(stream, "parts", None)  # of a rotated set
+        if parts is not None:
+            self.parts[source.name] = parts
         if progress is not None:
             progress(self._total)
 
@@ -196,6 +204,22 @@ class Reading:
             f"rule {rule}: its pattern took too long on line {line} and was skipped there"
             for rule, line in self._matcher.timeouts.items()
         ]
+
+
+def _kept(window: Window | None) -> Kept | None:
+    if window is None:
+        return None
+    from vdiag.reason.window import Kept
+
+    return Kept(window)
+
+
+def _decoder(form: str, scanner: Scanner) -> Decoder | None:
+    if form == "plain":
+        return None
+    from vdiag.scan.encoded import decoder_of
+
+    return decoder_of(form, scanner)
 
 
 def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:

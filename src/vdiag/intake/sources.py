@@ -10,15 +10,15 @@ import io
 import os
 import stat
 from collections.abc import Callable, Iterator, Sequence
-from typing import BinaryIO, cast
+from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
-from vdiag.intake.archives import bundle
 from vdiag.intake.compressed import MAGIC, SourceError, decompressed
-from vdiag.intake.folders import Entry, choose, walk
-from vdiag.intake.rotated import Continued, sets
 from vdiag.model import Gap
+
+if TYPE_CHECKING:
+    from vdiag.intake.folders import Entry
 
 STDIN = "<stdin>"
 
@@ -56,18 +56,26 @@ def of_bytes(data: bytes, name: str = "<text>") -> Source:
 def _of_path(path: str) -> list[Source]:
     info = os.stat(path)
     if stat.S_ISDIR(info.st_mode):
+        from vdiag.intake.folders import walk
+
         os.scandir(path).close()  # walking says nothing of a folder that may not be read
         return _chosen(path, walk(path), "folder")
     if not stat.S_ISREG(info.st_mode):
         return [Source(path, _opener(path))]  # a pipe is opened once only
-    with open(path, "rb"):
-        pass
-    held = bundle(path) if info.st_size > 4 else None
+    with open(path, "rb") as file:
+        head = file.read(512)
+    held = None
+    if head.startswith((b"PK", *MAGIC)) or head[257:262] == b"ustar":
+        from vdiag.intake.archives import bundle
+
+        held = bundle(path)
     return _chosen(path, held, "bundle") if held is not None else [Source(path, _opener(path), info.st_size)]
 
 
 def _chosen(path: str, entries: Iterator[Entry], what: str) -> list[Source]:
     """The logs of a folder or bundle; what was left out is a gap of the first."""
+    from vdiag.intake.folders import choose
+
     choice = choose(entries, path)
     if not choice.entries:
         raise SourceError(f"is a {what} without a file that looks like a log: name the file itself")
@@ -80,6 +88,8 @@ def _continued(found: list[Source]) -> list[Source]:
     """Rotated sets as one source each, named like their newest file."""
     if len(found) < 2:
         return found
+    from vdiag.intake.rotated import sets
+
     told: list[Source] = []
     for group in sets([source.name for source in found]):
         parts = [found[i] for i in group]
@@ -93,6 +103,8 @@ def _continued(found: list[Source]) -> list[Source]:
 
 
 def _in_turn(openers: list[tuple[str, Callable[[], BinaryIO]]]) -> Callable[[], BinaryIO]:
+    from vdiag.intake.rotated import Continued
+
     return lambda: cast(BinaryIO, Continued(openers))
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import msgspec
 
@@ -12,10 +13,12 @@ from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
 from vdiag.reason.blame import FAR, Blame, Node, judge
 from vdiag.reason.join import Kin
-from vdiag.reason.joining import Join, join
 from vdiag.reason.story import Answered, Episode, tell
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
+
+if TYPE_CHECKING:
+    from vdiag.reason.joining import Join
 
 _SUPPORT = {
     Verdict.DIAGNOSED: 3.0,
@@ -83,7 +86,11 @@ def conclude(
     episodes = tell(events, matches, served, rulebook)
     kin = Kin(events)
     blames = [judge(episode, kin, rulebook) for episode in episodes]
-    joins = join(blames)
+    joins: list[Join] = []
+    if len({episode.source for episode in episodes}) > 1:
+        from vdiag.reason.joining import join
+
+        joins = join(blames)
     # What is no server's log, and was not joined to one, comes first here: later runs stand before earlier ones.
     servers = {e.source for e in episodes if e.marks or e.served}
     blames.sort(key=lambda blame: blame.episode.source in servers)

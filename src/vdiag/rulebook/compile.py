@@ -38,6 +38,7 @@ class CompiledPattern(msgspec.Struct, omit_defaults=True, gc=False):
     weight: int = 0  # fixed characters that are not white space
     since: str = ""  # first vLLM version that prints it
     until: str = ""  # last one
+    trusted: bool = False  # shipped, so its cost on a short text is known: it may run without a time limit
 
     def captures(self, groups: dict[str, str | None]) -> dict[str, Any]:
         """The typed values of a match's `groupdict()`; groups that took no part are left out."""

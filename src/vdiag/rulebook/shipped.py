@@ -10,22 +10,52 @@ import gc
 import os
 import warnings
 import zlib
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
-from vdiag.rulebook.compile import Rulebook
+from vdiag.rulebook.compile import CompiledPattern, Rulebook
+from vdiag.rulebook.schema import Rule
 
 PACKAGE = Path(__file__).parent
 SHIPPED = PACKAGE / "shipped.msgpack"
+
+
+class Packed(msgspec.Struct):
+    """A rulebook as the file holds it: rules stay encoded until one is asked for, since most never are."""
+
+    rules: list[msgspec.Raw]
+    patterns: list[CompiledPattern]
 
 
 class Shipped(msgspec.Struct):
     """What the file holds: the rulebook, and a stamp of what it was compiled from."""
 
     stamp: str
-    rulebook: Rulebook
+    rulebook: Packed
+
+
+class LateRules(list[Rule]):
+    """Rules that are decoded when they are first asked for."""
+
+    def __init__(self, packed: list[msgspec.Raw]) -> None:
+        super().__init__(packed)  # type: ignore[arg-type]
+        self._decode = msgspec.msgpack.Decoder(Rule).decode
+
+    def __getitem__(self, index: Any) -> Any:
+        rule = super().__getitem__(index)
+        if isinstance(rule, msgspec.Raw):
+            rule = self._decode(rule)
+            super().__setitem__(index, rule)
+        elif isinstance(index, slice):
+            return [self[i] for i in range(*index.indices(len(self)))]
+        return rule
+
+    def __iter__(self) -> Iterator[Rule]:
+        return (self[i] for i in range(len(self)))
 
 
 def shipped() -> Rulebook:
@@ -35,11 +65,15 @@ def shipped() -> Rulebook:
     if rules is None:
         if held is None:
             raise FileNotFoundError(f"{SHIPPED} is missing or not readable: install vdiag again")
-        return held.rulebook
+        return _opened(held)
     stamp = stamp_of(rules)
     if held is not None and held.stamp == stamp:
-        return held.rulebook
+        return _opened(held)
     return _recompiled(rules, stamp)
+
+
+def _opened(held: Shipped) -> Rulebook:
+    return Rulebook(LateRules(held.rulebook.rules), held.rulebook.patterns)
 
 
 def checkout_rules() -> Path | None:
@@ -50,12 +84,25 @@ def checkout_rules() -> Path | None:
 
 def write_shipped(rulebook: Rulebook, stamp: str) -> None:
     """Write the file, whole or not at all; OSError where that is not allowed."""
+    for pattern in rulebook.patterns:
+        pattern.trusted = _plain(pattern.source) and _plain(pattern.loose)
     draft = SHIPPED.with_suffix(f".{os.getpid()}.tmp")
     try:
-        draft.write_bytes(msgspec.msgpack.encode(Shipped(stamp, rulebook)))
+        draft.write_bytes(msgspec.msgpack.encode({"stamp": stamp, "rulebook": rulebook}))
         os.replace(draft, SHIPPED)
     finally:
         draft.unlink(missing_ok=True)
+
+
+def _plain(source: str) -> bool:
+    """Whether Python's own `re` reads a pattern too; look-behinds of varying width it does not."""
+    import re
+
+    try:
+        re.compile(source)
+    except re.error:
+        return False
+    return True
 
 
 def stamp_of(rules: Path) -> str:

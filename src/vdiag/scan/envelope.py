@@ -151,23 +151,27 @@ _ORDER = (
 _Match = Callable[[str, int], "re.Match[str] | None"]
 
 
-def _dispatch() -> tuple[dict[str, list[tuple[str, _Match]]], list[tuple[str, _Match]]]:
-    by_char: dict[str, list[tuple[str, _Match]]] = {}
-    compiled: list[tuple[str, str, _Match]] = [
-        (name, _LAYERS[name][0], re.compile(_LAYERS[name][1]).match) for name in _ORDER
-    ]
-    anything = [(name, match) for name, chars, match in compiled if not chars]
-    letters = "".join(map(chr, range(65, 91))) + "".join(map(chr, range(97, 123)))
-    for c in letters + "0123456789([":
-        by_char[c] = [
-            (name, match)
-            for name, chars, match in compiled
-            if (c in chars) or (not chars and c not in "0123456789([")
-        ]
-    return by_char, anything
+class _ByChar(dict[str, list[tuple[str, _Match]]]):
+    """The layers that may begin with a character, compiled when the first line begins so: start-up counts."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._compiled: dict[str, _Match] = {}
+
+    def __missing__(self, c: str) -> list[tuple[str, _Match]]:
+        plain = c.isascii() and not c.isalpha()
+        names = [n for n in _ORDER if (c in _LAYERS[n][0] if _LAYERS[n][0] else not plain)] if c else []
+        self[c] = [(name, self._match(name)) for name in names]
+        return self[c]
+
+    def _match(self, name: str) -> _Match:
+        match = self._compiled.get(name)
+        if match is None:
+            match = self._compiled[name] = re.compile(_LAYERS[name][1]).match
+        return match
 
 
-_BY_CHAR, _ANYTHING = _dispatch()
+_BY_CHAR = _ByChar()
 _RANK = re.compile(
     r"^(?P<role>[A-Za-z]+?)(?:_|-| )?(?P<rank>(?:(?:DP|TP|PP|EP|PCP|DCP)\d+_?)+|\d+| rank=\d+)?$"
 )
@@ -194,7 +198,7 @@ class Peeler:
         layers: list[tuple[str, re.Match[str]]] = []
         while len(layers) < 8:
             c = line[pos : pos + 1]
-            for name, match in _BY_CHAR.get(c) or (_ANYTHING if c > "\x7f" else ()):
+            for name, match in _BY_CHAR[c]:
                 m = match(line, pos)
                 if m is not None:
                     layers.append((name, m))

@@ -5,14 +5,16 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vdiag.model import Envelope, Kind, Record
-from vdiag.scan import journal
 from vdiag.scan.envelope import Peeler, has_escapes, strip_escapes
 from vdiag.scan.gaps import Gaps
+
+if TYPE_CHECKING:
+    from vdiag.scan import journal
 
 LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
 
@@ -190,6 +192,8 @@ class Scanner:
 
     def _hanging(self, prefix: str, line: str, number: int) -> Iterator[Record]:
         """A later row of a message that journalctl printed with several: it is indented by the first one's prefix."""
+        from vdiag.scan import journal  # late: plain logs do without
+
         outer, rest = self._peeler.peel(prefix)
         if rest or not outer.time:
             envelope, message = self._peeler.peel(line)
@@ -211,6 +215,8 @@ class Scanner:
 
     def _json(self, line: str, number: int, outer: Envelope | None = None) -> Iterator[Record]:
         """A JSON log line as the records it stands for; any other JSON is a record as it is (an HTTP body)."""
+        from vdiag.scan import journal  # late: plain logs do without
+
         value = _decode(line)
         if value is not None and journal.is_entry(value):
             yield from self._entry(journal.of_dict(value), number, outer)
@@ -254,6 +260,8 @@ class Scanner:
 
     def _entry(self, entry: journal.Entry, number: int, outer: Envelope | None) -> Iterator[Record]:
         """An entry of a journal or of docker's json-file among other lines."""
+        from vdiag.scan import journal  # late: plain logs do without
+
         told = entry.envelope()
         if outer is not None:
             told = journal.merged(told, outer)
