@@ -164,7 +164,7 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts}
-    phase = blame.episode.phase_at(_line_here(node, blame))
+    phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     last = finding.last or node
     captures = match.captures if match else {}
     diagnosis = Diagnosis(
@@ -235,7 +235,10 @@ def _later(node: Node, blame: Blame) -> list[Node]:
 def _evidence(node: Node, blame: Blame, inputs: list[Input]) -> list[Evidence]:
     """The root line, then up to two lines of other processes that notice the failure."""
     rows = [_quote(node, inputs)]
-    later = [n for n in _later(node, blame) if n.event.envelope.lane != node.event.envelope.lane]
+    envelope = node.event.envelope
+    later = [
+        n for n in _later(node, blame) if n.event.envelope.role and n.event.envelope.lane != envelope.lane
+    ]
     notices = [n for n in later if n.rule is not None and n.rule.role in (Role.TRAILER, Role.SYMPTOM)]
     rows += [_quote(n, inputs) for n in notices[:2]]
     return rows

@@ -19,7 +19,8 @@ class Blocks:
     """The blocks of a stream, in UTF-8. Iterate `bulk()`, then take `tail`; `bytes` counts what was read."""
 
     def __init__(self, stream: BinaryIO) -> None:
-        self._stream = stream
+        self._stream = _direct(stream)
+        self._ended = False
         _widen(stream)
         self.bytes = 0
         self.tail = b""
@@ -56,14 +57,16 @@ class Blocks:
         return got
 
     def _into(self, view: memoryview) -> int:
-        """Fills a buffer as far as the stream goes, as it is; how many bytes came."""
+        """Fills a buffer as far as the stream goes, as it is; how many bytes came.
+
+        An end is the end: asked again, a terminal would wait for a second one.
+        """
         got = 0
         try:
-            while got < len(view):
+            while got < len(view) and not self._ended:
                 n = self._stream.readinto(view[got:])  # type: ignore[attr-defined]
-                if not n:
-                    break
-                got += n
+                self._ended = not n
+                got += n or 0
         except (OSError, EOFError, ValueError) as error:
             self.error = getattr(error, "strerror", None) or str(error) or type(error).__name__
         except Exception as error:  # damaged compressed data raises what its library likes
@@ -134,6 +137,14 @@ def looks_binary(sample: bytes) -> bool:
     text = sample.decode("utf8", "replace")
     odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\x1b\x00\x08") for c in text)
     return odd > len(text) * 0.1 or not sample.strip(b"\0")
+
+
+def _direct(stream: BinaryIO) -> BinaryIO:
+    """A terminal without its buffer, which keeps an end to itself when it has something to hand over."""
+    try:
+        return stream.raw if stream.isatty() else stream  # type: ignore[attr-defined,no-any-return]
+    except (AttributeError, ValueError):
+        return stream
 
 
 def _widen(stream: BinaryIO) -> None:

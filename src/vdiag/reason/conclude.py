@@ -107,7 +107,15 @@ def conclude(
         # Clients that call too early do not hide that the server is still starting.
         last.aside += [(f.node, "the server is still starting") for f in findings]
         findings = []
+    spoke = spoke and _is_log(kin, events)
     return Conclusion(_verdict(findings, blames, spoke), findings, blames, joins)
+
+
+def _is_log(kin: Kin, events: list[Event]) -> bool:
+    """Whether the inputs look like a log, or speak of vLLM; access lines alone leave no events and do."""
+    if not events or kin.at_home:
+        return True
+    return any(e.kind is not Kind.NATIVE or e.envelope.time or e.envelope.level for e in events)
 
 
 def _is_client(finding: Finding) -> bool:

@@ -190,6 +190,8 @@ def _adopt(tie: _Tie) -> None:
 
 def _set_aside(teller: Blame, blames: list[Blame], used: set[int], rules: set[str], clock: Moments) -> None:
     """A kill far from every failure in the other inputs explains none of them, and is no answer beside theirs."""
+    if teller.notices:
+        return  # it explains a death in its own input
     failures = [
         n
         for b in blames

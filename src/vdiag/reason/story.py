@@ -47,12 +47,17 @@ class Episode(msgspec.Struct):
     facts: dict[str, Any] = {}
     rules: set[str] = set()  # ids that match in it
 
-    def phase_at(self, line: int) -> Phase | None:
-        """Where the run stood at a line, by the latest mark before it."""
+    def phase_at(self, line: int, *, ending: bool = True) -> Phase | None:
+        """Where the run stood at a line, by the latest mark before it.
+
+        Not `ending`: by the latest that is no shutdown, since other processes may end before the fault is printed.
+        """
         phase = None
         for mark in self.marks:
             if mark.line > line:
                 break
+            if mark.what == Phase.SHUTDOWN.value and not ending:
+                continue
             phase = Phase.SERVING if mark.what == "ready" else _PHASES.get(mark.what, phase)
         return phase
 

@@ -32,7 +32,7 @@ _CLOCK = re.compile(
 )
 _OWN = re.compile(  # what a line begins with that is not the rest of the one before
     r"\s*(?:\x1b\[[\d;]*m)*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|Exception ignored|The above exception|Process \w+|\S+: error: |[$#>] |$)"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b|Exception ignored|The above exception|Process \w+|\S+: error: |[$#>] |$)"
 )
 _FRAME = re.compile(r'File "[^"]+", line \d+, in \S+\s*$')
 _CARETS = re.compile(r"\s[~^]+\s*$")
