@@ -85,6 +85,21 @@ def test_a_slow_pipe_gives_the_same(step: int) -> None:
     assert all(block.endswith(b"\n") for block in bulk)
 
 
+@pytest.mark.parametrize("size", [0, 100, 4000, 9000])
+def test_an_end_is_asked_for_once(size: int) -> None:
+    class Terminal(Trickle):
+        ends = 0
+
+        def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]
+            n = super().readinto(buffer)
+            self.ends += not n
+            return n
+
+    stream = Terminal(numbered(size), 500)
+    read(stream)
+    assert stream.ends == 1
+
+
 @pytest.mark.parametrize("before", [0, 10, 3990, 5000])
 @pytest.mark.parametrize("long", [1001, 2000, 2001, 5000, 20_000])
 def test_a_line_longer_than_a_block_is_passed_on_in_pieces(before: int, long: int) -> None:
