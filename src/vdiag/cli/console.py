@@ -33,8 +33,8 @@ class Console:
                 reconfigure(errors="replace")
         return cls(
             stdin=sys.stdin.buffer if sys.stdin is not None else open(os.devnull, "rb"),
-            stdout=sys.stdout,
-            stderr=sys.stderr,
+            stdout=sys.stdout or open(os.devnull, "w", encoding="utf-8"),  # closed by the caller
+            stderr=sys.stderr or open(os.devnull, "w", encoding="utf-8"),
             env=os.environ,
             stdin_is_terminal=_is_terminal(sys.stdin),
             stdout_is_terminal=_is_terminal(sys.stdout),

@@ -67,6 +67,11 @@ def _parts(line: str) -> list[str]:
     return [part for part in line.split("\r") if part.strip()] if "\r" in line else [line]
 
 
+def sound(text: str) -> str:
+    """A text without the half characters that JSON can spell (`\\ud800`) and nothing can print."""
+    return text if text.isascii() else text.encode("utf8", "replace").decode("utf8")
+
+
 def clip(line: str) -> str:
     """A line of bounded length: a dump of megabytes keeps its head and its end."""
     if len(line) <= LONGEST_LINE:
@@ -255,7 +260,7 @@ class Scanner:
             unit=outer.unit if outer else "",
         )
         for row in text.rstrip("\n").split("\n"):
-            inner, message = self._peeler.peel(strip_escapes(row.rstrip("\r")))
+            inner, message = self._peeler.peel(sound(strip_escapes(row.rstrip("\r"))))
             yield Record(self.source, number, message, inner if inner.level or inner.role else fixed)
 
     def _entry(self, entry: journal.Entry, number: int, outer: Envelope | None) -> Iterator[Record]:
@@ -270,7 +275,7 @@ class Scanner:
             self.gaps.long(number, journal.one(entry.tag))
         for text in texts or ():
             for i, row in enumerate(text.rstrip("\n").split("\n")):
-                inner, message = self._peeler.peel(strip_escapes(row.rstrip("\r")))
+                inner, message = self._peeler.peel(sound(strip_escapes(row.rstrip("\r"))))
                 envelope = journal.merged(inner, journal.rest_of(told) if i else told)
                 yield Record(self.source, number, message, envelope)
 
