@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from vdiag import __version__
@@ -135,29 +136,34 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
     if isinstance(args, dict):
         context.setdefault("model", args.get("model") or args.get("model_tag"))
     if "deploy" not in context:
-        deploy, unit = _deploy([e for b in blames for e in b.episode.events])
-        if deploy:
-            context["deploy"] = deploy
-        if unit:
-            context.setdefault("unit", unit)
+        for name, value in _deploy([e for b in blames for e in b.episode.events]).items():
+            context.setdefault(name, value)
     return context
 
 
-def _deploy(events: list[Event]) -> tuple[str, str]:
-    """How the server is run, as far as the envelopes show it."""
+def _deploy(events: list[Event]) -> dict[str, str]:
+    """How the server is run, and the unit, pod or container it is run in, as far as the envelopes show it."""
     for event in events:
         env = event.envelope
         if env.kind is Kind.UNIT and ".service" in event.rows[0]:
-            return "systemd", event.rows[0].split(".service", 1)[0].split()[-1].strip("'\"(") + ".service"
+            unit = event.rows[0].split(".service", 1)[0].split()[-1].strip("'\"(") + ".service"
+            return {"deploy": "systemd", "unit": unit}
     for event in events:
         env = event.envelope
         if "/" in env.unit:  # kubectl's pod/container
-            return "kubernetes", ""
+            return {"deploy": "kubernetes", "pod": _speaker(events).partition("/")[0]}
         if env.host and env.unit and env.kind is not Kind.KERNEL:
-            return "systemd", ""
+            return {"deploy": "systemd"}
         if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):
-            return "compose", ""
-    return "", ""
+            return {"deploy": "compose", "container": _speaker(events)}
+    return {}
+
+
+def _speaker(events: list[Event]) -> str:
+    """The pod or container whose lines these mostly are; of several, the one that vLLM's own lines come from."""
+    named = [e.envelope for e in events if e.envelope.unit]
+    own = [env.unit for env in named if env.role or env.origin] or [env.unit for env in named]
+    return Counter(own).most_common(1)[0][0]
 
 
 def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -> Diagnosis:

@@ -42,6 +42,7 @@ class Known:
     def __init__(self, captures: Mapping[str, Any], context: Mapping[str, Any] | None = None) -> None:
         context = context or {}
         arguments = context.get("args")
+        self._context = context
         self._given = {**(arguments if isinstance(arguments, dict) else {}), **context, **captures}
         self._given.pop("args", None)
         self._computed: dict[str, Any] = {}
@@ -59,6 +60,10 @@ class Known:
             self._computed[name] = None  # a function that asks for itself gets None
             self._computed[name] = FACTS[name](self)
         return self._computed.get(name)
+
+    def said(self, name: str) -> Any:
+        """What the log says of the server itself, whatever a rule captured under that name; None if nothing."""
+        return self._context.get(name)
 
     def number(self, name: str) -> float | None:
         """The value as a finite number, or None."""

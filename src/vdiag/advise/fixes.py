@@ -1,7 +1,7 @@
 """Fills a rule's texts and fixes in with facts. What names an unknown fact is left out, never guessed.
 
-Substitution is plain: `{name}` with a lower-case name, nothing nested, no attributes, no format strings. Values
-come from a log, that is from strangers; in a command they are quoted or, where they cannot be, the fix is dropped.
+Substitution is plain: `{name}` with a lower-case name, nothing nested, no attributes, no format strings. A blank
+such as `<model>` is filled in where the log tells it (blanks.py) and else stays. Values come from a log, that is from strangers; in a command they are quoted or, where they cannot be, the fix is dropped.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import shlex
 from collections.abc import Mapping
 from typing import Any
 
-from vdiag.advise import form
+from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
 from vdiag.model import Fix
@@ -19,6 +19,7 @@ from vdiag.rulebook.schema import FixRule, Rule
 
 # `${name}`, `{{name}}` and JSON's `{"name": 1}` are not placeholders.
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
+_TO_FILL = re.compile(rf"{_PLACEHOLDER.pattern}|{blanks.PATTERN}")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(<{])")
 _SAFE_IN_QUOTES = re.compile(r"[^'\"\\$`!\x00-\x1f\x7f]*")
 _BRACKETS = re.compile(r" \([^()]*\)")
@@ -77,7 +78,7 @@ def words(value: Any) -> str:
 def _texts(rule: Rule) -> list[str]:
     texts = [rule.title, rule.why, *rule.avoid]
     for fix in rule.fixes:
-        texts += [fix.do, fix.note, *fix.run, *fix.env.values(), *_leaves(fix.set)]
+        texts += [fix.do, fix.note, *fix.run, *fix.env.values(), *_leaves(fix.set), *_leaves(fix.container)]
     return texts
 
 
@@ -95,15 +96,17 @@ def _shown(known: Known, name: str) -> str | None:
 
 
 def _text(text: str, known: Known) -> str:
-    """Prose with its facts. Raises Unknown."""
+    """Prose with its facts and blanks. Raises Unknown."""
 
     def value(found: re.Match[str]) -> str:
+        if not found[1]:
+            return blanks.filled(found[0], known)
         shown = _shown(known, found[1])
         if shown is None:
             raise Unknown(found[1])
         return shown
 
-    return _PLACEHOLDER.sub(value, text)
+    return _TO_FILL.sub(value, text)
 
 
 def _title(text: str, known: Known) -> str:
@@ -136,17 +139,23 @@ def _command(text: str, known: Known) -> str:
     """A shell command with its facts quoted. Raises Unknown also for what cannot be quoted where it stands."""
 
     def value(found: re.Match[str]) -> str:
+        before = text[: found.start()]
+        quoted = before.count("'") % 2 or before.count('"') % 2
+        if not found[1]:
+            word = blanks.filled(found[0], known)
+            if quoted:
+                return word if _SAFE_IN_QUOTES.fullmatch(word) else found[0]
+            return blanks.filled_word(found[0], known)
         shown = _shown(known, found[1])
         if shown is None or not shown.isprintable():
             raise Unknown(found[1])
-        before = text[: found.start()]
-        if before.count("'") % 2 or before.count('"') % 2:
+        if quoted:
             if not _SAFE_IN_QUOTES.fullmatch(shown):
                 raise Unknown(found[1])
             return shown
         return shlex.quote(shown)
 
-    return _PLACEHOLDER.sub(value, text)
+    return _TO_FILL.sub(value, text)
 
 
 def _value(value: Any, known: Known) -> Any:
@@ -175,12 +184,22 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         run = [_command(line, known) for line in fix.run]
         set_ = {name: _value(value, known) for name, value in fix.set.items()}
         env = {name: str(_value(value, known)) for name, value in fix.env.items()}
-        run += form.change(set_, fix.unset, env, context)
+        container = {name: _value(value, known) for name, value in fix.container.items()}
+        lines = form.change(set_, fix.unset, env, _placed(context, known), container)
+        if container and not lines:
+            return None  # this way of running a server has no such setting
+        run += lines
         return Fix(
             do=_text(fix.do, known), run=run, safety=fix.safety, note=_text(" ".join(fix.note.split()), known)
         )
     except Unknown:
         return None
+
+
+def _placed(context: Mapping[str, Any], known: Known) -> dict[str, Any]:
+    """The episode's facts, with the unit and the compose service as commands name them."""
+    unit = known.get("unit_name")
+    return {**context, **({"unit": unit} if unit else {}), "service": known.get("compose_service")}
 
 
 def _admits(fix: FixRule, vllm: str | None) -> bool:

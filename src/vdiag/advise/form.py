@@ -12,12 +12,14 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from vdiag.advise import container as box
 from vdiag.advise.arguments import flag_of
 
 # Lists are several words behind their flag (nargs="+"), but these want JSON (cli_args.py of the front end).
 JSON_LISTS = ("allowed_origins", "allowed_methods", "allowed_headers")
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
+_SERVICE = "# in the service of your compose file:"
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
 
 
@@ -28,9 +30,19 @@ def deploy_of(context: Mapping[str, Any]) -> str:
 
 
 def change(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
+    env: Mapping[str, str],
+    context: Mapping[str, Any],
+    container: Mapping[str, Any] | None = None,
 ) -> list[str]:
-    """The lines to paste or put in place. `set_` and `unset` name engine arguments as Python does."""
+    """The lines to paste or put in place. `set_` and `unset` name engine arguments as Python does.
+
+    `container` is what its container is given (container.py); without a sign of another form it is docker's.
+    Empty if the form has no such setting.
+    """
+    if container and deploy_of(context) in ("cli", "python"):
+        context = {**context, "deploy": "docker"}
     form = {
         "cli": _cli,
         "systemd": _systemd,
@@ -41,7 +53,16 @@ def change(
     }[deploy_of(context)]
     gone = [*unset, *(name for name, value in set_.items() if value is None)]
     kept = {name: value for name, value in set_.items() if value is not None}
-    return form(kept, gone, env, context) if kept or gone or env else []
+    if container and deploy_of(context) == "systemd" and not (kept or gone or env or box.unit(container)):
+        return []
+    if (
+        container
+        and deploy_of(context) == "kubernetes"
+        and not (kept or env or any(box.kubernetes(container)))
+    ):
+        return []
+    context = {**context, "container": container or {}}
+    return form(kept, gone, env, context) if kept or gone or env or container else []
 
 
 def words(set_: Mapping[str, Any]) -> list[str]:
@@ -71,7 +92,7 @@ def plain(value: Any) -> str:
 
 def quote(word: str) -> str:
     """Quoted for a shell, but `<placeholder>` and `…` stay readable: a person replaces them anyway."""
-    return word if re.fullmatch(r"<[\w .-]+>|…", word) else shlex.quote(word)
+    return word if re.fullmatch(r"<[\w ./|,:-]+>|…", word) else shlex.quote(word)
 
 
 def _model(context: Mapping[str, Any]) -> str:
@@ -108,11 +129,14 @@ def _systemd(
         named.removesuffix(".service") if _UNIT.fullmatch(named) and not named.startswith("-") else "<unit>"
     )
     lines = []
-    if env:
-        lines += [f"sudo systemctl edit {unit}", "# put these lines into the editor:", "[Service]"]
-        lines += [f"Environment={_in_unit(f'{name}={value}')}" for name, value in env.items()]
+    rows = [f"Environment={_in_unit(f'{name}={value}')}" for name, value in env.items()]
+    rows += box.unit(context["container"])
+    if rows:
+        lines += [f"sudo systemctl edit {unit}", "# put these lines into the editor:", "[Service]", *rows]
     if set_ or unset:
         lines.append(f"sudo systemctl edit --full {unit}")
+    lines += _other_model(set_, context, "in the ExecStart= command")
+    set_ = _without_model(set_)
     if set_:
         argv = " ".join(_in_unit(word).replace("$", "$$") for word in words(set_))
         lines += ["# add at the end of the ExecStart= command:", argv]
@@ -132,7 +156,8 @@ def _in_unit(text: str) -> str:
 def _docker(
     set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
 ) -> list[str]:
-    options = "".join(f" -e {quote(f'{name}={value}')}" for name, value in env.items())
+    options = "".join(f" {option}" for option in box.docker(context["container"]))
+    options += "".join(f" -e {quote(f'{name}={value}')}" for name, value in env.items())
     added = f" {_line(words(set_))}" if set_ else ""
     without = f"  # without {_dropped(unset)}" if unset else ""
     return [f"docker run{options} … <image> …{added}{without}"]
@@ -141,7 +166,11 @@ def _docker(
 def _compose(
     set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
 ) -> list[str]:
-    lines = ["# in the service of your compose file:"]
+    service = str(context.get("service") or "")
+    lines = [f"# in the service {service} of your compose file:" if service else _SERVICE]
+    lines += _other_model(set_, context, "in its command")
+    set_ = _without_model(set_)
+    lines += box.compose(context["container"])
     if env:
         lines += ["environment:", *(f"  {name}: {json.dumps(value)}" for name, value in env.items())]
     if set_:
@@ -149,13 +178,18 @@ def _compose(
         lines = [line.replace("$", "$$") if not line.startswith("#") else line for line in lines]
     if unset:
         lines.append(f"# take out of command: {_dropped(unset)}")
-    return [*lines, "# then:", "docker compose up -d"]
+    return [*lines, "# then:", f"docker compose up -d {service}".rstrip()]
 
 
 def _kubernetes(
     set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
 ) -> list[str]:
-    lines = ["# in the container of your manifest:"]
+    mine, pod = box.kubernetes(context["container"])
+    lines = _other_model(set_, context, "in the args (or the command) of the container")
+    set_ = _without_model(set_)
+    if mine or env or set_ or unset:
+        lines.append("# in the container of your manifest:")
+    lines += mine
     if env:
         lines.append("env:")
         for name, value in env.items():
@@ -164,7 +198,22 @@ def _kubernetes(
         lines += ["args:  # add to what is there", *(f"  - {item}" for item in _items(set_))]
     if unset:
         lines.append(f"# take out of args: {_dropped(unset)}")
+    if pod:
+        lines += ["# in the pod's spec, beside `containers:`", *pod]
     return [*lines, "# then:", "kubectl apply -f <manifest.yaml>"]
+
+
+def _without_model(set_: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: value for name, value in set_.items() if name != "model"}
+
+
+def _other_model(set_: Mapping[str, Any], context: Mapping[str, Any], where: str) -> list[str]:
+    """The model stands first in a command as a rule, where `--model` behind it would not count: replace it."""
+    if "model" not in set_:
+        return []
+    present = str(context.get("model") or "")
+    named = present if present.isprintable() and present else "the model"
+    return [f"# {where}, put {plain(set_['model'])} in place of {named}"]
 
 
 def _items(set_: Mapping[str, Any]) -> list[str]:
@@ -181,8 +230,9 @@ def _python(
 ) -> list[str]:
     lines = [f"export {name}={quote(value)}" for name, value in env.items()]
     if set_ or unset:
-        model = context.get("model")
+        model = set_.get("model") or context.get("model")
         shown = repr(str(model)) if model else '"<model>"'
+        set_ = _without_model(set_)
         named = "".join(f", {name}={value!r}" for name, value in set_.items())
         without = f"  # without {', '.join(unset)}" if unset else ""
         lines.append(f"LLM({shown}, …{named}){without}")

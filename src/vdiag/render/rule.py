@@ -1,74 +1,120 @@
-"""What a rule knows, for a person: its cause, its wordings, its fixes. Placeholders stay as they are written."""
+"""What a rule knows, for a person: its cause, its wordings, its fixes. What a log fills in stands in `<…>`."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import re
+from typing import TYPE_CHECKING, Any
 
 from vdiag.advise import form
 from vdiag.model import Role
 from vdiag.render.page import Page
+from vdiag.render.sections import SAFETY, commands, sentence
 
 if TYPE_CHECKING:
     from vdiag.rulebook import Rule
+    from vdiag.rulebook.schema import FixRule
 
 ROLES = {
-    Role.CAUSE: "is a cause",
-    Role.SYMPTOM: "is a consequence, not a cause by itself",
-    Role.TRAILER: "says only that something failed; the cause stands above it",
-    Role.CONTEXT: "is a fact about the server, not a fault",
-    Role.BENIGN: "looks alarming, but is not a fault",
+    Role.CAUSE: "",
+    Role.SYMPTOM: " (a consequence, not a cause by itself)",
+    Role.TRAILER: " (says only that something failed; the cause stands above it)",
+    Role.CONTEXT: " (a fact about the server, not a fault)",
+    Role.BENIGN: " (looks alarming, but is not a fault)",
 }
+_FACT = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
 
 
 def render(rule: Rule, *, width: int) -> Page:
     """The page of one rule."""
     page = Page(width)
-    page.prose(f"{rule.id}: {rule.title}.", style="bold")
+    page.prose(f"{rule.id}: {sentence(_open(rule.title))}", style="bold")
     page.blank()
-    severity = f"; severity: {rule.severity.value}" if rule.role is Role.CAUSE else ""
-    page.prose(f"What it matches {ROLES[rule.role]}{severity}.")
+    severity = f" Severity: {rule.severity.value}." if rule.role is Role.CAUSE else ""
+    page.prose(f"Role: {rule.role.value}{ROLES[rule.role]}.{severity}")
     if rule.why:
         page.heading("Why")
-        page.prose(rule.why)
+        page.prose(_open(rule.why).strip())
     if rule.takes:
         page.heading("How long it takes")
         page.prose(rule.takes)
     if rule.phrases or rule.patterns:
         page.heading("How a log says it")
         for phrase in rule.phrases:
-            page.prose(phrase, first="- ", indent="  ")
+            page.prose(_wording(phrase), first="- ", indent="  ")
         for pattern in rule.patterns:
-            page.prose(f"pattern: {pattern.regex}", first="- ", indent="  ")
+            page.prose(f"pattern: {pattern.regex.strip()}", first="- ", indent="  ")
     if rule.fixes:
         page.heading("Fixes, best first")
         for number, fix in enumerate(rule.fixes, start=1):
-            first = f"{number}. "
-            page.prose(f"{fix.do} ({fix.safety.value})", first=first, indent=" " * len(first))
-            for line in fix.run + form.change(fix.set, fix.unset, fix.env, {}):
-                page.command(line)
-            when = ", ".join(fix.only_if)
-            bounds = " ".join(
-                filter(
-                    None,
-                    [
-                        f"from vLLM {fix.since}" if fix.since else "",
-                        f"up to vLLM {fix.until}" if fix.until else "",
-                    ],
-                )
-            )
-            for text in (fix.note, f"only if known: {when}" if when else "", bounds):
-                if text:
-                    page.prose(text, first=" " * len(first), indent=" " * len(first))
+            _fix(page, fix, f"{number}. ")
     if rule.avoid:
         page.heading("Avoid")
         for text in rule.avoid:
-            page.prose(text, first="- ", indent="  ")
+            page.prose(sentence(_open(text)), first="- ", indent="  ")
     links = [*rule.refs, *(_issue(item.issue, item.fixed_in) for item in rule.upstream)]
     if links:
         page.heading("To read")
         for link in links:
             page.command(link)
     return page
+
+
+def _fix(page: Page, fix: FixRule, first: str) -> None:
+    indent = " " * len(first)
+    page.prose(f"{_open(fix.do).strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=indent)
+    env = {name: _open(value) for name, value in fix.env.items()}
+    commands(page, [*map(_open, fix.run), *form.change(_opened(fix.set), fix.unset, env, {})])
+    bounds = [
+        f"from vLLM {fix.since}" if fix.since else "",
+        f"up to vLLM {fix.until}" if fix.until else "",
+    ]
+    only = " and ".join([*filter(None, bounds), *(f"if {_condition(text)}" for text in fix.only_if)])
+    for text in (f"Note: {sentence(_open(fix.note))}" if fix.note else "", f"Only {only}." if only else ""):
+        if text:
+            page.prose(text, first=indent, indent=indent)
+
+
+def _condition(text: str) -> str:
+    """`fact`, `not fact` or `fact=value` as words."""
+    name, _, value = text.partition("=")
+    if value:
+        return f"the {_named(name)} is {value.strip()}"
+    if name.startswith("not "):
+        return f"the {_named(name.removeprefix('not '))} is not known"
+    return f"the {_named(name)} is known"
+
+
+def _named(fact: str) -> str:
+    return fact.strip().replace("_", " ")
+
+
+def _open(text: str) -> str:
+    """`{fitting_len}` as `<fitting len>`."""
+    return _FACT.sub(lambda found: f"<{_named(found[1])}>", text)
+
+
+def _opened(value: Any) -> Any:
+    """The same for all texts of a value."""
+    if isinstance(value, str):
+        return _open(value)
+    if isinstance(value, dict):
+        return {name: _opened(item) for name, item in value.items()}
+    return [_opened(item) for item in value] if isinstance(value, list) else value
+
+
+def _wording(phrase: str) -> str:
+    """A phrase as a message: what varies in `<…>`, alternatives in `(… or …)`, what may be missing in `[…]`."""
+    from vdiag.rulebook.phrases import Choice, Hole, Maybe, parse_phrase
+
+    said = []
+    for part in parse_phrase(phrase):
+        if isinstance(part, Hole):
+            said.append(f"<{_named(part.name)}>" if part.name else "…")
+        elif isinstance(part, Choice):
+            said.append(f"({' or '.join(part.texts)})")
+        else:
+            said.append(f"[{part.text}]" if isinstance(part, Maybe) else part.text)
+    return "".join(said)
 
 
 def _issue(issue: str, fixed_in: str) -> str:

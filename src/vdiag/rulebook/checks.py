@@ -164,7 +164,10 @@ def texts(rule: Rule) -> Iterator[tuple[str, str]]:
         yield f"{at}.note", fix.note
         yield from ((f"{at}.run[{place}]", command) for place, command in enumerate(fix.run))
         yield from ((f"{at}.env.{name}", value) for name, value in fix.env.items())
-        yield from ((f"{at}.set.{name}", text) for name, value in fix.set.items() for text in _strings(value))
+        for field, given in (("set", fix.set), ("container", fix.container)):
+            yield from (
+                (f"{at}.{field}.{name}", text) for name, value in given.items() for text in _strings(value)
+            )
 
 
 def _strings(value: Any) -> Iterator[str]:
