@@ -11,9 +11,9 @@ from collections import defaultdict
 
 import msgspec
 
-from vdiag.assemble.shapes import frame_parts
 from vdiag.match.matcher import Match
 from vdiag.model import Envelope, Event, Kind, Role, Severity
+from vdiag.reason.conditions import Conditions
 from vdiag.reason.join import Kin
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
@@ -70,10 +70,7 @@ class _Judge:
         self.kin = kin
         self.rulebook = rulebook
         self.result = Blame(episode)
-        self.frames: dict[int, list[str]] = defaultdict(list)
-        for event in episode.events:
-            if event.traceback:
-                self.frames[event.traceback] += event.frames
+        self.conditions = Conditions(episode, rulebook)
         self.by_event: dict[int, list[Match]] = defaultdict(list)
         for match in episode.matches:
             self.by_event[id(match.event)].append(match)
@@ -82,6 +79,7 @@ class _Judge:
     # ---- the whole -----------------------------------------------------------------------------------------
 
     def blame(self) -> Blame:
+        """Nodes, then one root a chain, then what was survived, then the ranking."""
         result, episode = self.result, self.episode
         result.at_home = self.kin.at_home
         causes: list[Node] = []
@@ -118,7 +116,7 @@ class _Judge:
 
     def _nodes(self, event: Event) -> list[tuple[Role, Node]]:
         """The nodes rules make of an event: of matches that compete for the same text, the winner."""
-        matches = [m for m in self.by_event.get(id(event), ()) if self._holds(m)]
+        matches = [m for m in self.by_event.get(id(event), ()) if self.conditions.hold(m)]
         if not matches:
             return []
         benign = [m for m in matches if self._rule(m).role is Role.BENIGN]
@@ -132,7 +130,8 @@ class _Judge:
                 weak = not rule.alone or (winner.row == 0 and _mild(event))
                 kin = self.kin.of(winner.captures)
                 vague = any(
-                    rule.id in self._rule(m).beats and self._unstaged(m) for m in self.by_event[id(event)]
+                    rule.id in self._rule(m).beats and self.conditions.unknown(m)
+                    for m in self.by_event[id(event)]
                 )
                 nodes.append((role, Node(event, winner.line, rule, winner, weak, kin, vague)))
         if benign and not nodes:
@@ -169,51 +168,6 @@ class _Judge:
     def _rule(self, match: Match) -> Rule:
         return self.rulebook.rules[match.rule]
 
-    def _holds(self, match: Match) -> bool:
-        """Whether a rule's conditions on the traceback, the phase and other rules hold."""
-        rule = self._rule(match)
-        if rule.needs and not all(r in self.episode.rules for r in rule.needs):
-            return False
-        if any(r in self.episode.rules for r in rule.unless):
-            return False
-        if rule.often and not self._often(match, rule.often):
-            return False
-        if (
-            rule.repeats > 1
-            and len({m.line for m in self.episode.matches if m.rule == match.rule}) < rule.repeats
-        ):
-            return False
-        if rule.frames:
-            frames = self.frames.get(match.event.traceback) if match.event.traceback else None
-            frames = frames or _origin(match.event)
-            if frames:
-                return any(_in_frame(want, frame) for want in rule.frames for frame in frames)
-            if not rule.phase:
-                return False
-        if rule.phase:
-            return self.episode.phase_at(match.line) in rule.phase
-        return True
-
-    def _unstaged(self, match: Match) -> bool:
-        """Whether a rule fails only because no frame and no phase is known here."""
-        rule = self._rule(match)
-        staged = bool(rule.frames or rule.phase)
-        known = self.frames.get(match.event.traceback) or self.episode.phase_at(match.line)
-        return staged and not known
-
-    def _often(self, match: Match, share: float) -> bool:
-        """Whether a rule matches on a share of the lines that the same place in the code wrote."""
-        place = match.event.envelope.origin
-        said = len({e.lines[0] for e in self.episode.events if e.envelope.origin == place})
-        here = len(
-            {
-                m.line
-                for m in self.episode.matches
-                if m.rule == match.rule and m.event.envelope.origin == place
-            }
-        )
-        return here >= max(share * said, min(3, said))
-
     # ---- chains ----------------------------------------------------------------------------------------------
 
     def _chains(self, causes: list[Node], symptoms: list[Node]) -> list[Node]:
@@ -227,7 +181,7 @@ class _Judge:
         benign = {
             id(m.event)
             for m in self.episode.matches
-            if self._rule(m).role is Role.BENIGN and m.row <= m.event.root_row and self._holds(m)
+            if self._rule(m).role is Role.BENIGN and m.row <= m.event.root_row and self.conditions.hold(m)
         } - known.keys()
         chains: dict[int, list[Event]] = defaultdict(list)
         for event in self.episode.events:
@@ -386,19 +340,3 @@ def _wraps(event: Event) -> int:
     if event.frames:
         return int(TRANSPORT.search(event.frames[-1]) is not None)
     return int(TRANSPORT_TYPE.match(event.exception) is not None)
-
-
-def _origin(event: Event) -> list[str]:
-    """The file that logged an event, as a frame; none where the log line does not say."""
-    file, _, line = event.envelope.origin.partition(":")
-    return [f'File "{file}", line {line}, in ?'] if file and line.isdigit() else []
-
-
-def _in_frame(want: str, frame: str) -> bool:
-    file, _, function = frame_parts(frame)
-    if ":" in want:
-        wanted_file, wanted_function = want.split(":", 1)
-        return file.endswith(wanted_file) and function == wanted_function
-    if want.endswith((".py", ".pyx")) or "/" in want:
-        return file.endswith(want)
-    return function == want

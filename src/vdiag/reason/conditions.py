@@ -1,0 +1,81 @@
+"""The conditions of a rule on the story around its wording: traceback, phase, other rules, repetition."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from vdiag.assemble.shapes import frame_parts
+from vdiag.match.matcher import Match
+from vdiag.model import Event
+from vdiag.reason.story import Episode
+from vdiag.rulebook.compile import Rulebook
+
+
+class Conditions:
+    """Answers for the matches of one episode; what counts lines is counted once."""
+
+    def __init__(self, episode: Episode, rulebook: Rulebook) -> None:
+        self._episode = episode
+        self._rulebook = rulebook
+        self._frames: dict[int, list[str]] = defaultdict(list)  # traceback → frames of its whole chain
+        self._said: dict[str, set[int]] = defaultdict(set)  # place in the code → lines it wrote
+        for event in episode.events:
+            if event.traceback:
+                self._frames[event.traceback] += event.frames
+            self._said[event.envelope.origin].add(event.lines[0])
+        self._matched: dict[tuple[int, str], set[int]] = defaultdict(set)  # rule and place → lines it matches
+        self._lines: dict[int, set[int]] = defaultdict(set)  # rule → lines it matches
+        for match in episode.matches:
+            self._matched[match.rule, match.event.envelope.origin].add(match.line)
+            self._lines[match.rule].add(match.line)
+
+    def hold(self, match: Match) -> bool:
+        """Whether all conditions of the match's rule hold."""
+        rule = self._rulebook.rules[match.rule]
+        episode = self._episode
+        if rule.needs and not all(r in episode.rules for r in rule.needs):
+            return False
+        if rule.unless and any(r in episode.rules for r in rule.unless):
+            return False
+        if rule.often and not self._often(match, rule.often):
+            return False
+        if len(self._lines[match.rule]) < rule.repeats:
+            return False
+        if rule.frames:
+            frames = self._frames.get(match.event.traceback) if match.event.traceback else None
+            frames = frames or _origin(match.event)
+            if frames:
+                return any(_in_frame(want, frame) for want in rule.frames for frame in frames)
+            if not rule.phase:
+                return False
+        return not rule.phase or episode.phase_at(match.line) in rule.phase
+
+    def unknown(self, match: Match) -> bool:
+        """Whether a rule fails only because no frame and no phase is known here."""
+        rule = self._rulebook.rules[match.rule]
+        if not rule.frames and not rule.phase:
+            return False
+        return not self._frames.get(match.event.traceback) and self._episode.phase_at(match.line) is None
+
+    def _often(self, match: Match, share: float) -> bool:
+        """Whether a rule matches on a share of the lines that the same place in the code wrote."""
+        place = match.event.envelope.origin
+        said = len(self._said[place])
+        return len(self._matched[match.rule, place]) >= max(share * said, min(3, said))
+
+
+def _origin(event: Event) -> list[str]:
+    """The file that logged an event, as a frame; none where the log line does not say."""
+    file, _, line = event.envelope.origin.partition(":")
+    return [f'File "{file}", line {line}, in ?'] if file and line.isdigit() else []
+
+
+def _in_frame(want: str, frame: str) -> bool:
+    """Whether a frame is `file.py`, `function` or `file.py:function`."""
+    file, _, function = frame_parts(frame)
+    if ":" in want:
+        wanted_file, wanted_function = want.split(":", 1)
+        return file.endswith(wanted_file) and function == wanted_function
+    if want.endswith((".py", ".pyx")) or "/" in want:
+        return file.endswith(want)
+    return function == want
