@@ -16,10 +16,10 @@ from vdiag.model import Envelope, Event, Kind, Role, Severity
 from vdiag.reason.conditions import Conditions
 from vdiag.reason.join import Kin
 from vdiag.reason.story import Episode
+from vdiag.reason.survival import FAR, Survival
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
-FAR = 1 << 60
 TRANSPORT = re.compile(  # paths of code that moves bytes
     r"/(?:socket|ssl|http/client|selectors)\.py\"|/(?:urllib3|httpcore|httpx|requests|aiohttp|anyio)\d*/"
 )
@@ -71,6 +71,7 @@ class _Judge:
         self.rulebook = rulebook
         self.result = Blame(episode)
         self.conditions = Conditions(episode, rulebook)
+        self.survival = Survival(episode, [])
         self.by_event: dict[int, list[Match]] = defaultdict(list)
         for match in episode.matches:
             self.by_event[id(match.event)].append(match)
@@ -92,19 +93,19 @@ class _Judge:
                     result.notices.append(node)
                 elif role is Role.SYMPTOM and node.kin:
                     symptoms.append(node)
-        notices = sorted(node.line for node in result.notices)
+        self.survival = Survival(episode, sorted(node.line for node in result.notices))
         causes = self._chains(causes, symptoms)
         alive: list[Node] = []
         for node in causes:
             if not node.kin:
                 result.aside.append((node, "it speaks of another program, not of the server"))
-            elif self._survived(node, notices):
+            elif self._survived(node):
                 result.aside.append((node, "the same server went on working after it"))
             else:
                 alive.append(node)
         fatal = [n for n in alive if n.rule is None or n.rule.severity is Severity.FATAL]
-        result.failed = bool(notices) or any(not n.weak for n in fatal) or bool(result.cut)
-        result.failed = result.failed or any(not self._survived(s, notices) for s in symptoms if not s.weak)
+        result.failed = bool(result.notices) or any(not n.weak for n in fatal) or bool(result.cut)
+        result.failed = result.failed or any(not self._survived(s) for s in symptoms if not s.weak)
         if not result.failed:
             for node in [n for n in fatal if n.rule is not None and not n.rule.alone]:
                 result.aside.append((node, "nothing failed after it"))
@@ -212,41 +213,33 @@ class _Judge:
 
     # ---- survival ------------------------------------------------------------------------------------------
 
-    def _survived(self, node: Node, notices: list[int]) -> bool:
+    def _survived(self, node: Node) -> bool:
         """Whether the same process is seen working after a fault, before anything notices a failure."""
         if node.outside and "comm" in (node.match.captures if node.match else {}):
             return False  # a process was killed: that is a death, whatever came after
         if node.rule is not None and node.rule.severity is not Severity.FATAL:
             return False
         end = node.event.lines[-1]
-        if any(node.line <= line <= end + 3 for line in notices):
+        if self.survival.noticed_at(node.line, end + 3):
             return False
-        until = next((line for line in notices if line > end), FAR)
-        if node.rule is None and not self.kin.at_home and self._went_on(node):
+        if (
+            node.rule is None
+            and not self.kin.at_home
+            and self.survival.went_on(end, node.event.envelope.unit)
+        ):
             return True
-        return self.episode.alive_after(end, _speaker(node), self._lane(node), until)
+        return self._alive_behind(node)
 
-    def _went_on(self, node: Node) -> bool:
-        """Whether another program than vLLM logged on at ease after a fault."""
-        end, envelope = node.event.lines[-1], node.event.envelope
-        return any(
-            e.lines[0] > end and e.envelope.level in ("INFO", "DEBUG") and e.envelope.unit == envelope.unit
-            for e in self.episode.events
-        )
-
-    @staticmethod
-    def _lane(node: Node) -> str:
-        """The process whose progress shows that a node was survived; none for what others say of it."""
-        own = node.event.kind in (Kind.EXCEPTION, Kind.LOG)
-        return node.event.envelope.lane if own else NOTHING
+    def _alive_behind(self, node: Node) -> bool:
+        """Whether the server is seen working between a fault and what notices a failure next."""
+        end = node.event.lines[-1]
+        own = node.event.kind in (Kind.EXCEPTION, Kind.LOG)  # what others say of a process names no lane
+        lane = node.event.envelope.lane if own else NOTHING
+        return self.survival.alive(end, _speaker(node), lane, self.survival.next_notice(end))
 
     def _broke(self, node: Node) -> bool:
         """Whether a fault that a living server would bear was what this run failed with."""
-        if node.event.kind is not Kind.EXCEPTION:
-            return False
-        end = node.event.lines[-1]
-        until = next((n.line for n in sorted(self.result.notices, key=_order) if n.line > end), FAR)
-        return not self.episode.alive_after(end, _speaker(node), self._lane(node), until)
+        return node.event.kind is Kind.EXCEPTION and not self._alive_behind(node)
 
     # ---- ranking -------------------------------------------------------------------------------------------
 

@@ -11,9 +11,10 @@ import msgspec
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
-from vdiag.reason.blame import FAR, Blame, Node, judge
+from vdiag.reason.blame import Blame, Node, judge
 from vdiag.reason.join import Kin
 from vdiag.reason.story import Answered, Episode, tell
+from vdiag.reason.survival import AT_EASE, FAR, Survival
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
 
@@ -159,19 +160,21 @@ def _cries(event: Event, at_home: bool) -> bool:
 def _last_words(blame: Blame, before: int = FAR) -> Node | None:
     """An error-level line that nothing names, if the server is not seen working between it and `before`."""
     episode = blame.episode
-    seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in episode.matches}
     if before == FAR and episode.ready:
         return None
-    for i, event in enumerate(episode.events):
+    seen = {id(n.event) for n, _ in blame.aside} | {id(m.event) for m in episode.matches}
+    survival = Survival(episode, [])
+    at_ease: dict[str, int] = {}  # lane → last line it logged at ease
+    for event in episode.events:
+        if event.envelope.level in AT_EASE and event.lines[0] < before:
+            at_ease[event.envelope.lane] = max(at_ease.get(event.envelope.lane, 0), event.lines[0])
+    for event in episode.events:
         env, end = event.envelope, event.lines[-1]
         if id(event) in seen or not _cries(event, blame.at_home):
             continue
         if event.lines[0] > before or (before - end > NEAR and before < FAR):
             continue
-        later = (e for e in episode.events[i + 1 :] if e.lines[0] < before)
-        if any(e.envelope.lane == env.lane and e.envelope.level in ("INFO", "DEBUG") for e in later):
-            continue
-        if not episode.alive_after(end, env, env.lane, before):
+        if at_ease.get(env.lane, 0) <= event.lines[0] and not survival.alive(end, env, env.lane, before):
             return Node(event, event.line)
     return None
 

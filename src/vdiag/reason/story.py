@@ -9,13 +9,13 @@ from typing import Any
 import msgspec
 
 from vdiag.match.matcher import Match
-from vdiag.model import Envelope, Event, Kind, Phase, Role, Severity
+from vdiag.model import Event, Kind, Phase, Role, Severity
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
 _PHASES = {p.value: p for p in Phase}
 NOBODY = "?"  # the lane of a mark that any process may have printed
-_ALIVE = ("ready", Phase.SERVING.value)
+ALIVE = ("ready", Phase.SERVING.value)
 
 
 class Mark(msgspec.Struct, frozen=True):
@@ -28,10 +28,6 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 Answered = tuple[int, str]  # line and unit of a request that was answered well
-
-
-def _same(one: str, other: str) -> bool:
-    return not one or not other or one == other
 
 
 class Episode(msgspec.Struct):
@@ -64,22 +60,7 @@ class Episode(msgspec.Struct):
     @property
     def ready(self) -> bool:
         """Whether it came to serve."""
-        return bool(self.served) or any(mark.what in _ALIVE for mark in self.marks)
-
-    def alive_after(self, line: int, envelope: Envelope, lane: str, until: int) -> bool:
-        """Whether the same server is seen working between two lines (exclusive).
-
-        `envelope` is that of the fault: another unit's or container's life proves nothing.
-        """
-        if any(line < at < until and _same(unit, envelope.unit) for at, unit in self.served):
-            return True
-        return any(
-            line < mark.line < until
-            and _same(mark.unit, envelope.unit)
-            and mark.what not in ("death", "start", Phase.SHUTDOWN.value)
-            and (mark.what in _ALIVE or mark.lane == lane)
-            for mark in self.marks
-        )
+        return bool(self.served) or any(mark.what in ALIVE for mark in self.marks)
 
 
 def tell(
