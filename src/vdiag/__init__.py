@@ -43,7 +43,12 @@ def diagnose(
         rulebook = load([os.fspath(path) for path in rules], base=rulebook)
     given: Any = log
     if isinstance(given, str):
-        given = given.encode("utf8", "surrogateescape")
+        report = run([of_bytes(given.encode("utf8", "surrogateescape"))], rulebook=rulebook)
+        if _names_a_file(given):
+            report.notes.append(
+                f"{given!r} was taken as the text of a log; pathlib.Path({given!r}) reads the file"
+            )
+        return report
     if isinstance(given, (bytes, bytearray)):
         return run([of_bytes(bytes(given))], rulebook=rulebook)
     if not hasattr(given, "read"):
@@ -60,3 +65,11 @@ def diagnose(
     if isinstance(given, io.TextIOBase) and not hasattr(given, "buffer"):
         return run([of_bytes(given.read().encode("utf8", "surrogateescape"), name)], rulebook=rulebook)
     return run([Source(name, lambda: getattr(given, "buffer", given))], rulebook=rulebook)
+
+
+def _names_a_file(text: str) -> bool:
+    """Whether a text was probably meant as a path."""
+    try:
+        return "\n" not in text and os.path.exists(text)
+    except ValueError:  # a NUL in it
+        return False
