@@ -124,8 +124,46 @@ def test_an_unreadable_file_is_named_and_the_rest_is_reported(
     world = World()
     assert world.run(str(good), str(tmp_path / "missing.log"), str(tmp_path), "--exit-zero") == 2
     assert "missing.log" in world.err.getvalue()
-    assert "directory" in world.err.getvalue()
+    assert "no such file" in world.err.getvalue()
     assert "It broke" in world.printed
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("rulez", "rulez: no such file; did you mean the command `rules`?"),
+        ("vlm.log", "vlm.log: no such file; did you mean vllm.log?"),
+        ("kv-cache-too-small", "`vdiag explain kv-cache-too-small`"),
+        ("elsewhere/x.log", "elsewhere/x.log: no such file\n"),
+    ],
+)
+def test_a_name_that_is_no_file_is_told_what_was_meant(
+    name: str, meant: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vllm.log").write_text("x")
+    world = World()
+    assert world.run(name) == 2
+    assert meant in world.err.getvalue()
+
+
+def test_a_line_of_a_file_reads_the_file_and_says_so(tmp_path: Path, pipeline: types.SimpleNamespace) -> None:
+    log, odd = tmp_path / "vllm.log", tmp_path / "odd.log:3"
+    log.write_bytes(b"whole")
+    odd.write_bytes(b"its name")
+    world = World()
+    assert world.run(f"{log}:47", str(odd)) == 1
+    assert pipeline.seen == [(str(log), b"whole"), (str(odd), b"its name")]
+    assert world.err.getvalue() == (
+        f"vdiag: {log}:47: vdiag reads whole files; it reads all of {log}, not only line 47\n"
+    )
+
+
+def test_a_usage_error_speaks_of_plain_vdiag() -> None:
+    for form in (["--unheard-of"], ["diagnose", "--unheard-of"], ["--user"]):
+        world = World()
+        assert world.run(*form) == 2
+        assert world.err.getvalue().startswith("Usage: vdiag [OPTIONS] [FILES]...\nTry 'vdiag --help'")
 
 
 def test_an_input_that_fails_while_it_is_read_is_the_calls_fault(pipeline: types.SimpleNamespace) -> None:

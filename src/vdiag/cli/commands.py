@@ -105,9 +105,9 @@ class Commands(click.Group):
         if incomplete.startswith("-"):
             inner = click.Context(command, parent=ctx, info_name=FALLBACK, resilient_parsing=True)
             return [*super().shell_complete(ctx, incomplete), *command.shell_complete(inner, incomplete)]
-        from click.shell_completion import CompletionItem
+        from vdiag.cli.completion import words_or_files
 
-        return [*super().shell_complete(ctx, incomplete), CompletionItem(incomplete, type="file")]
+        return words_or_files(COMMANDS, incomplete)
 
 
 @click.command(

@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
 import click
 
 from vdiag.cli.console import Console
 from vdiag.cli.status import ExitStatus
+
+if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
 
 EPILOG = """\b
 Install it for good:
@@ -14,6 +22,7 @@ Install it for good:
   vdiag completion fish > ~/.config/fish/completions/vdiag.fish"""
 
 VARIABLE = "_VDIAG_COMPLETE"
+PLAIN = re.compile(r"[\w.+-]+")  # names that need no quoting in any shell
 
 
 @click.command("completion", short_help="Print the completion script of a shell.", epilog=EPILOG)
@@ -30,3 +39,25 @@ def completion(context: click.Context, shell: str) -> ExitStatus:
     # The class's own `source` for bash would run bash to ask for its version.
     console.write(ShellComplete.source(made) + "\n")
     return ExitStatus.OK
+
+
+def words_or_files(words: Iterable[str], incomplete: str) -> list[CompletionItem]:
+    """The words that begin so, with the files and folders here that do; without such a word, files are the shell's.
+
+    bash forgets the words before it as soon as it is asked to complete files.
+    """
+    from click.shell_completion import CompletionItem
+
+    fitting = [word for word in words if word.startswith(incomplete)]
+    if not fitting:
+        return [CompletionItem(incomplete, type="file")]
+    hidden = incomplete.startswith(".")
+    with os.scandir() as entries:
+        files = sorted(
+            entry.name + ("/" if entry.is_dir() else "")
+            for entry in entries
+            if entry.name.startswith(incomplete)
+            and PLAIN.fullmatch(entry.name)
+            and entry.name.startswith(".") == hidden
+        )
+    return [CompletionItem(word) for word in [*fitting, *files]]

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import click
 
 from vdiag.cli.console import COLOR_CHOICES, Console
+from vdiag.cli.names import with_meaning, without_lines
 from vdiag.cli.status import ExitStatus, status_of
 from vdiag.model import Report, Severity
 
@@ -60,8 +61,22 @@ def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable
     return command
 
 
+class _Unnamed(click.Context):
+    """Usage and errors speak of plain `vdiag`: nobody types the name of this command."""
+
+    @property
+    def command_path(self) -> str:
+        return self.parent.command_path if self.parent is not None else super().command_path
+
+
+class _Diagnose(click.Command):
+    context_class = _Unnamed
+
+
 @click.command(
-    "diagnose", short_help="Diagnose log files or standard input (this is what plain `vdiag` does)."
+    "diagnose",
+    cls=_Diagnose,
+    short_help="Diagnose log files or standard input (this is what plain `vdiag` does).",
 )
 @click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
 @click.option(
@@ -128,9 +143,11 @@ def diagnose(
         return follow(console, *(files or ["-"]), **options)
     fetched = None
     if fetching:
+        from vdiag.cli.refusals import retell
         from vdiag.intake.fetch import fetch
 
         fetched = fetch(units, containers, user=user)
+        retell(fetched, containers)
     return diagnose_files(console, list(files), fetched, window, **options)
 
 
@@ -164,13 +181,14 @@ def diagnose_files(
     from vdiag.pipeline import diagnose as diagnosed
 
     rulebook, faults = rulebook_for(rules)
+    files, remarks = without_lines(files)
     sources, unreadable = opened(files, console.stdin) if files or fetched is None else ([], [])
-    faults += unreadable
+    faults += [with_meaning(problem, files, rulebook) for problem in unreadable]
     if fetched is not None:
         sources = fetched.sources + sources
         faults += fetched.problems
-    for fault in faults:
-        console.say(fault)
+    for said in remarks + faults:
+        console.say(said)
     if not sources:
         return ExitStatus.USAGE
     with progress_for(console, sources) as progress:

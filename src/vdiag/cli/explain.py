@@ -12,6 +12,8 @@ from vdiag.cli.diagnose import diagnose_files, report_options, rulebook_for
 from vdiag.cli.status import ExitStatus
 
 if TYPE_CHECKING:
+    from click.shell_completion import CompletionItem
+
     from vdiag.rulebook import Rule, Rulebook
 
 EXAMPLES = """\b
@@ -21,8 +23,15 @@ Examples:
   vdiag explain kv-cache-too-small   what this rule knows"""
 
 
+def _complete(context: click.Context, _: click.Parameter, incomplete: str) -> list[CompletionItem]:
+    from vdiag.cli.completion import words_or_files
+
+    rulebook, _faults = rulebook_for(context.params.get("rules") or ())
+    return words_or_files((rule.id for rule in rulebook.rules if _is_explained(rule)), incomplete)
+
+
 @click.command("explain", short_help="Explain a pasted log, a file, or a rule by its id.", epilog=EXAMPLES)
-@click.argument("what", required=False, type=click.Path(), metavar="[FILE|RULE]")
+@click.argument("what", required=False, type=click.Path(), metavar="[FILE|RULE]", shell_complete=_complete)
 @report_options
 @click.pass_obj
 def explain(console: Console, /, what: str | None, **options: Any) -> ExitStatus:

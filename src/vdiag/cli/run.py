@@ -84,7 +84,7 @@ def _diagnose(
     )
     report = diagnose([output, *kernel.sources], rulebook=rulebook)
     kernel.tell(report)
-    if report.verdict in (Verdict.HEALTHY, Verdict.STARTING):
+    if report.verdict in (Verdict.HEALTHY, Verdict.STARTING, Verdict.EMPTY):
         report.verdict = Verdict.INCOMPLETE  # what it printed does not know that it failed
     elif report.verdict is Verdict.DIAGNOSED:  # then nobody misses a kernel log that could not be read
         report.inputs = [read for read in report.inputs if read.name == output.name or not read.gaps]

@@ -1,0 +1,49 @@
+"""What a person may have meant by a name that is no file: a command, a rule, or a line of a file."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterable
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from vdiag.rulebook import Rulebook
+
+
+def without_lines(files: Iterable[str]) -> tuple[list[str], list[str]]:
+    """The files, `vllm.log:47` as `vllm.log`, and what is to be said of each that was given so."""
+    names, remarks = [], []
+    for given in files:
+        name, _, line = given.rpartition(":")
+        if name and line.isdecimal() and os.path.exists(name) and not os.path.exists(given):
+            remarks.append(f"{given}: vdiag reads whole files; it reads all of {name}, not only line {line}")
+            names.append(name)
+        else:
+            names.append(given)
+    return names, remarks
+
+
+def with_meaning(problem: str, files: Iterable[str], rulebook: Rulebook) -> str:
+    """What is wrong with one of the files; where there is none of that name, with what may have been meant."""
+    for name in files:
+        if problem.startswith(f"{name}: ") and name != "-" and not os.path.lexists(name):
+            return f"{name}: no such file{_meant(name, rulebook)}"
+    return problem
+
+
+def _meant(name: str, rulebook: Rulebook) -> str:
+    from difflib import get_close_matches
+
+    from vdiag.cli.commands import COMMANDS
+
+    if "." not in name and (near := get_close_matches(name.lower(), COMMANDS, 1, 0.7)):
+        return f"; did you mean the command `{near[0]}`?"
+    if rulebook.by_id(name) is not None:
+        return f"; `vdiag explain {name}` tells what the rule of this name knows"
+    folder, last = os.path.split(name)
+    try:
+        beside = os.listdir(folder or ".")
+    except OSError:
+        return ""
+    near = get_close_matches(last, beside, 1, 0.8)
+    return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""
