@@ -65,8 +65,10 @@ def test_explaining_a_rule(tmp_path: Path) -> None:
     for part in (
         "acme-broke: The acme part broke.",
         "It was old.",
-        "acme part {part:int} broke",
-        "--max-model-len",
+        "acme part <part> broke\n",
+        "Role: cause. Severity: fatal.\n",
+        "Replace it (safe).\n",
+        "--max-model-len <part>\n",
     ):
         assert part in world.printed
 
@@ -83,8 +85,8 @@ def test_an_unknown_rule_offers_near_ones(tmp_path: Path) -> None:
 
 def test_a_start_imports_nothing_it_does_not_need() -> None:
     code = (
-        "import sys; from vdiag.cli import run; run(['--rules', 'none', '/nonexistent.log']);"
+        "import sys; from vdiag.cli import run; run(['--rules', 'none', '/dev/null']);"
         "print(sorted({'rich', 'yaml', 'difflib', 'asyncio'} & set(sys.modules)))"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert done.stdout.strip() == "[]", done.stdout + done.stderr
+    assert done.stdout.splitlines()[-1] == "[]", done.stdout + done.stderr

@@ -81,9 +81,9 @@ def test_the_answer_stands_first_and_whole_on_one_screen() -> None:
         "Serve a shorter context (safe).",
         "--max-model-len 40544",
         "The cache is too small.",
-        "2. Use an 8-bit cache (a trade-off",
-        "raise the utilization",
         "Sure (confidence 0.97 of 1)",
+        "2. Use an 8-bit cache (trade-off).",
+        "raise the utilization",
     ]
     places = [text.index(part) for part in wanted]
     assert places == sorted(places)
@@ -160,8 +160,83 @@ def test_repeats_recovery_and_consequences_are_told() -> None:
             explains=[Explained("trailer", 167)],
         ),
     )
-    for part in ("12 times", "line 2033", "line 3000", "phase: profile", "line 167 (trailer)"):
+    for part in ("12 times", "line 2033", "line 3000", "phase: profile", "Its consequence: line 167."):
         assert part in " ".join(text.split())
+
+
+def test_repeats_and_consequences_are_told_by_their_lines() -> None:
+    from vdiag.model import Explained
+
+    explains = [Explained("kv-cache-too-small", 170), *(Explained("x", n) for n in range(31, 41))]
+    explains.append(Explained("y", 7, "kernel.log"))
+    brief = " ".join(shown(Verdict.DIAGNOSED, diagnosis(explains=explains)).split())
+    assert "Repeated on line 170." in brief
+    assert "Its consequences: lines 31, 32, 33, 34, 35, 36, 37, 38 and 3 more." in brief
+    full = " ".join(shown(Verdict.DIAGNOSED, diagnosis(explains=explains), everything=True).split())
+    assert "38, 39, 40 and kernel.log:7." in full
+
+
+def test_many_fixes_do_not_push_the_proof_away() -> None:
+    fixes = [Fix(do=f"Try number {n}", safety=Safety.MANUAL) for n in range(1, 8)]
+    brief = shown(Verdict.DIAGNOSED, diagnosis(fixes=fixes))
+    assert "4. Try number 4 (by hand).\n3 more fixes: --all\n" in brief
+    assert "number 5" not in brief
+    assert brief.index("Sure (") < brief.index("2. Try number 2")
+    full = shown(Verdict.DIAGNOSED, diagnosis(fixes=fixes), everything=True)
+    assert "7. Try number 7 (by hand)." in full
+    assert "more fix" not in full
+    assert "1 more fix: --all" in shown(Verdict.DIAGNOSED, diagnosis(fixes=fixes[:5]))
+
+
+def test_the_ellipsis_of_a_command_is_told_once() -> None:
+    fixes = [Fix(do=f"Do {n}", run=[f"vllm serve acme/m … --seed {n}"]) for n in range(3)]
+    text = shown(Verdict.DIAGNOSED, diagnosis(fixes=fixes))
+    told = "    # … stands for your other arguments\n"
+    assert f"    vllm serve acme/m … --seed 0\n{told}" in text
+    assert text.count(told) == 1
+    plain = [Fix(do="Look", run=["nvidia-smi"])]
+    assert "other arguments" not in shown(Verdict.DIAGNOSED, diagnosis(fixes=plain))
+
+
+@pytest.mark.parametrize("width", [40, 80])
+@pytest.mark.parametrize("mark", [",", ";", ""])
+def test_a_quoted_line_without_spaces_stays_on_the_page(width: int, mark: str) -> None:
+    long = "oom-kill:" + "".join(f"part{n}=value-{n}{mark}" for n in range(8))
+    text = shown(Verdict.DIAGNOSED, diagnosis(evidence=[Evidence("vllm.log", 141, "", long)]), width=width)
+    assert all(cells(line) <= width for line in text.splitlines() if not line.startswith("    "))
+    assert long in text.replace("\n  ", "")
+    if mark:
+        assert f"{mark}\n  part" in text
+    link = "https://example.org/" + "a,b" * 30
+    assert f"  {link}\n" in shown(
+        Verdict.DIAGNOSED, diagnosis(evidence=[Evidence("vllm.log", 1, "", link)]), width=width
+    )
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"since": "2031-01-01"}, "nothing in vllm.log lies after 2031-01-01; its"),
+        ({"until": "09-13 00:00"}, "nothing in vllm.log lies before 09-13 00:00; its"),
+        ({"since": "2031-01-01", "until": "-2h"}, "lies between 2031-01-01 and 2h ago; its"),
+    ],
+)
+def test_a_window_without_a_line_names_file_and_times(options: dict[str, str], said: str) -> None:
+    from vdiag.cli.diagnose import window_of
+    from vdiag.intake.sources import of_bytes
+    from vdiag.pipeline import diagnose
+    from vdiag.rulebook import Rulebook
+
+    log = (
+        b"INFO 09-14 07:41:52 [api_server.py:9] vLLM API server version 0.11.0\n"
+        b"Sep 14 07:42:47 box systemd[1]: vllm.service: Failed with result 'exit-code'.\n"
+    )
+    window = window_of(options.get("since"), options.get("until"))
+    found = diagnose([of_bytes(log, "vllm.log")], rulebook=Rulebook(), window=window)
+    text = " ".join(terminal.render(found).plain().split())
+    assert text.startswith("Empty: ")
+    assert said in text
+    assert text.endswith("its times run from 09-14 07:41:52 to 09-14 07:42:47.")
 
 
 def test_further_diagnoses_are_brief() -> None:

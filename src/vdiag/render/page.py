@@ -17,6 +17,9 @@ _HARMFUL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
+_LINK = ("http://", "https://")  # stays whole, so that it can be opened
+_BREAKS = ",;&|"
+
 
 def harmless(text: str) -> str:
     """One line or several; control, direction-changing and invisible characters written out as `\\x1b`."""
@@ -50,6 +53,19 @@ def wrap(text: str, width: int) -> list[str]:
     return [*lines, current] if current or not lines else lines
 
 
+def fold(text: str, width: int) -> list[str]:
+    """Like `wrap`, but a word that is too long is broken too, behind a comma or the like where there is one."""
+    lines: list[str] = []
+    for line in wrap(text, width):
+        while cells(line) > width and not line.startswith(_LINK):
+            most = width if line.isascii() else width // 2  # a wide character takes two columns
+            cut = max(line.rfind(mark, most // 2, most) for mark in _BREAKS) + 1 or most
+            lines.append(line[:cut])
+            line = line[cut:]
+        lines.append(line)
+    return lines
+
+
 def shorten(text: str, limit: int, around: Iterable[str] = ()) -> str:
     """At most about `limit` characters, kept around the first place where one of `around` stands; `…` marks cuts."""
     if len(text) <= limit:
@@ -71,6 +87,7 @@ class Page:
     def __init__(self, width: int) -> None:
         self.width = min(max(width, 40), WIDEST)
         self.lines: list[list[tuple[str, str]]] = []
+        self.said: set[str] = set()  # what needs to be said once only
 
     def blank(self) -> None:
         """One empty line, never two."""
@@ -89,6 +106,13 @@ class Page:
         for paragraph in harmless(text).split("\n"):
             for line in wrap(paragraph, self.width - max(cells(first), cells(indent))):
                 self.lines.append([(first, first_style or style), (line, style)])
+                first = indent
+
+    def quote(self, text: str, *, first: str = "", indent: str = "") -> None:
+        """Like prose, for what a log says: no line is longer than the page is wide."""
+        for paragraph in harmless(text).split("\n"):
+            for line in fold(paragraph, self.width - max(cells(first), cells(indent))):
+                self.lines.append([(first, ""), (line, "")])
                 first = indent
 
     def command(self, text: str) -> None:

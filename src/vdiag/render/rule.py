@@ -63,7 +63,8 @@ def _fix(page: Page, fix: FixRule, first: str) -> None:
     indent = " " * len(first)
     page.prose(f"{_open(fix.do).strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=indent)
     env = {name: _open(value) for name, value in fix.env.items()}
-    commands(page, [*map(_open, fix.run), *form.change(_opened(fix.set), fix.unset, env, {})])
+    deploy = {"deploy": text.removeprefix("deploy=") for text in fix.only_if if text.startswith("deploy=")}
+    commands(page, [*map(_open, fix.run), *form.change(_opened(fix.set), fix.unset, env, deploy, _opened(fix.container))])
     bounds = [
         f"from vLLM {fix.since}" if fix.since else "",
         f"up to vLLM {fix.until}" if fix.until else "",
@@ -75,10 +76,11 @@ def _fix(page: Page, fix: FixRule, first: str) -> None:
 
 
 def _condition(text: str) -> str:
-    """`fact`, `not fact` or `fact=value` as words."""
+    """`fact` or `fact=value`, with `not` before it or without, as words."""
     name, _, value = text.partition("=")
     if value:
-        return f"the {_named(name)} is {value.strip()}"
+        holds = "is not" if name.startswith("not ") else "is"
+        return f"the {_named(name.removeprefix('not '))} {holds} {value.strip()}"
     if name.startswith("not "):
         return f"the {_named(name.removeprefix('not '))} is not known"
     return f"the {_named(name)} is known"
@@ -89,8 +91,13 @@ def _named(fact: str) -> str:
 
 
 def _open(text: str) -> str:
-    """`{fitting_len}` as `<fitting len>`."""
-    return _FACT.sub(lambda found: f"<{_named(found[1])}>", text)
+    """`{fitting_len}` as `<fitting len>`, or without the brackets where it stands in such already."""
+
+    def opened(found: re.Match[str]) -> str:
+        within = text.rfind("<", 0, found.start()) > text.rfind(">", 0, found.start())
+        return _named(found[1]) if within else f"<{_named(found[1])}>"
+
+    return _FACT.sub(opened, text)
 
 
 def _opened(value: Any) -> Any:

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
-from vdiag.model import Diagnosis, Evidence, Fix, Gap, Phase, Safety, Severity
+import re
+from collections.abc import Iterable
+
+from vdiag.model import Diagnosis, Evidence, Explained, Fix, Gap, Phase, Safety, Severity
 from vdiag.render.page import Page, shorten
 
 EVIDENCE_ROWS = 4  # rows of an evidence text shown without --all; each at most this many screen lines long
 BRIEF = 3  # items of a secondary list shown without --all
+PLACES = 8  # line numbers of one
+
+# A command as advise/ prints it, with an ellipsis for the arguments that the user gives already.
+_ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|LLM\() ?.*…")
 
 SEVERITY = {
     Severity.FATAL: "",
@@ -15,8 +22,8 @@ SEVERITY = {
 }
 SAFETY = {
     Safety.SAFE: "safe",
-    Safety.TRADEOFF: "a trade-off: costs quality, speed or capacity",
-    Safety.MANUAL: "needs your judgement or hands",
+    Safety.TRADEOFF: "trade-off",
+    Safety.MANUAL: "by hand",
 }
 PHASES = {
     Phase.ARGUMENTS: "reading the command line",
@@ -52,15 +59,19 @@ def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
     if diagnosis.why:
         page.heading("Why")
         page.prose(diagnosis.why)
-    if len(diagnosis.fixes) > 1:
+    proof(page, diagnosis, everything)
+    others = diagnosis.fixes[1:]
+    if others:
         page.heading("If that does not suit")
-        for number, fix in enumerate(diagnosis.fixes[1:], start=2):
+        shown = others if everything else others[:BRIEF]
+        for number, fix in enumerate(shown, start=2):
             show_fix(page, fix, number)
+        if left := len(others) - len(shown):
+            page.prose(f"{counted(left, 'more fix', 'more fixes')}: --all", style="dim")
     if diagnosis.avoid:
         page.heading("Avoid")
         for text in diagnosis.avoid:
             page.prose(sentence(text), first="- ", indent="  ")
-    proof(page, diagnosis, everything)
 
 
 def proof(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
@@ -85,17 +96,31 @@ def proof(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
         page.prose(f"It happened {diagnosis.times} times{span}{when}.")
     if diagnosis.recovered_at:
         page.prose(f"A later start succeeded ({_place(diagnosis.recovered_in, diagnosis.recovered_at)}).")
-    if diagnosis.explains:
-        shown = diagnosis.explains if everything else diagnosis.explains[:BRIEF]
-        listed = ", ".join(
-            _place(item.source, item.line) + (f" ({item.rule})" if item.rule else "") for item in shown
-        )
-        left = len(diagnosis.explains) - len(shown)
-        page.prose(f"It explains {listed}{f' and {left} more' if left else ''}.")
+    again = [item for item in diagnosis.explains if item.rule and item.rule == diagnosis.rule]
+    others = [item for item in diagnosis.explains if item not in again]
+    if again:
+        page.prose(f"Repeated on {_places(again, everything)}.")
+    if others:
+        word = "consequence" if len(others) == 1 else "consequences"
+        page.prose(f"Its {word}: {_places(others, everything)}.")
     if everything and diagnosis.facts:
         page.heading("Facts")
         for name, value in diagnosis.facts.items():
             page.prose(f"{name}: {value}", first="- ", indent="  ")
+
+
+def _places(items: list[Explained], everything: bool) -> str:
+    """`lines 31, 48 and kernel.log:7`, those of the diagnosis's own input first."""
+    shown = items if everything else items[:PLACES]
+    own = [str(item.line) for item in shown if not item.source]
+    named = [*own, *(f"{item.source}:{item.line}" for item in shown if item.source)]
+    left = len(items) - len(shown)
+    listed = (
+        f"{', '.join(named)} and {left} more"
+        if left
+        else " and ".join(filter(None, [", ".join(named[:-1]), named[-1]]))
+    )
+    return f"line{'s' if len(own) > 1 else ''} {listed}" if own else listed
 
 
 def _place(source: str, line: int) -> str:
@@ -121,10 +146,18 @@ def show_fix(page: Page, fix: Fix, number: int = 0) -> None:
         page.blank()
     first = f"{number}. " if number else ""
     page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
-    for line in fix.run:
-        page.command(line)
+    commands(page, fix.run)
     if fix.note:
         page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
+
+
+def commands(page: Page, lines: Iterable[str]) -> None:
+    """Lines to type; what the ellipsis in them means is said below the first that has one."""
+    for line in lines:
+        page.command(line)
+        if "ellipsis" not in page.said and _ELLIPSIS.search(line):
+            page.said.add("ellipsis")
+            page.command("# … stands for your other arguments")
 
 
 def main_evidence(diagnosis: Diagnosis) -> Evidence:
@@ -145,14 +178,15 @@ def show_evidence(page: Page, item: Evidence, diagnosis: Diagnosis, everything: 
     around = [str(value) for value in diagnosis.facts.values()]
     for row in rows if everything else rows[:EVIDENCE_ROWS]:
         if row.strip():
-            page.prose(row if everything else shorten(row, limit, around), first="  ", indent="  ")
+            page.quote(row if everything else shorten(row, limit, around), first="  ", indent="  ")
     if not everything:
         left_out(page, len(rows), everything, EVIDENCE_ROWS, "  ")
 
 
-def show_gap(page: Page, gap: Gap) -> None:
+def show_gap(page: Page, gap: Gap, said: str = "") -> None:
+    """What is missing, in its own words or in others (`said`), and the command that gets it."""
     where = f" (line {gap.line})" if gap.line else ""
-    page.prose(sentence(f"{gap.what}{where}"), first="- ", indent="  ")
+    page.prose(sentence(f"{said or gap.what}{where}"), first="- ", indent="  ")
     if gap.command:
         page.command(gap.command)
 
@@ -194,8 +228,8 @@ def sentence(text: str) -> str:
     return text if text.endswith((".", "!", "?", ":", "…", ">")) or not text else f"{text}."
 
 
-def counted(number: int, word: str) -> str:
-    return f"{number} {word}" + ("" if number == 1 else "s")
+def counted(number: int, word: str, plural: str = "") -> str:
+    return f"{number} {word if number == 1 else plural or f'{word}s'}"
 
 
 def size_words(size: int) -> str:

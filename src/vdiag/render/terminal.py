@@ -11,6 +11,7 @@ from typing import TextIO
 import msgspec
 
 from vdiag.model import AlsoSeen, Diagnosis, Report, Verdict
+from vdiag.render.outside import outside
 from vdiag.render.page import Page, shorten
 from vdiag.render.sections import (
     BRIEF,
@@ -123,7 +124,12 @@ def _incomplete(page: Page, report: Report, diagnoses: list[Diagnosis], everythi
 def _nothing_wrong(page: Page, report: Report) -> None:
     lines, size = sum(read.lines for read in report.inputs), sum(read.bytes for read in report.inputs)
     read = f"{counted(lines, 'line')} ({size_words(size)}) of {', '.join(read.name for read in report.inputs) or 'input'}"
-    if report.verdict is Verdict.EMPTY:
+    told = [text for one in report.inputs for gap in one.gaps if (text := outside(one, gap))]
+    if report.verdict is Verdict.EMPTY and told and len(told) == len(report.inputs):
+        page.prose(f"Empty: {sentence(told[0][0].lower() + told[0][1:])}", style="bold yellow")
+        for text in told[1:]:
+            page.prose(sentence(text))
+    elif report.verdict is Verdict.EMPTY:
         page.prose(
             f"Empty: there is nothing in {', '.join(read.name for read in report.inputs) or 'the input'}."
             if not size
@@ -132,8 +138,8 @@ def _nothing_wrong(page: Page, report: Report) -> None:
         )
     elif report.verdict is Verdict.STARTING:
         phase = report.episodes[-1].phase if report.episodes else None
-        told = any("(phase:" in note for note in report.notes)
-        doing = f" It was {PHASES[phase]} (phase: {phase.value})." if phase and not told else ""
+        noted = any("(phase:" in note for note in report.notes)
+        doing = f" It was {PHASES[phase]} (phase: {phase.value})." if phase and not noted else ""
         page.prose(
             f"Starting: the log stops inside a start-up that has not failed.{doing}", style="bold yellow"
         )
@@ -166,22 +172,27 @@ def _also_seen(page: Page, items: list[AlsoSeen], everything: bool) -> None:
         name = f"{item.rule}: " if item.rule else ""
         text = item.text.split("\n")[0]
         quoted = text if everything else shorten(text, page.width)
-        page.prose(f"{item.source}:{item.line} {name}{quoted} - {item.reason}", first="- ", indent="  ")
+        page.quote(f"{item.source}:{item.line} {name}{quoted} - {item.reason}", first="- ", indent="  ")
     left_out(page, len(items), everything)
 
 
 def _notes(page: Page, report: Report) -> None:
     """Notes and gaps, without those that an earlier part of the page has shown."""
     notes = report.notes if report.verdict is not Verdict.STARTING else []
-    shown = report.verdict is Verdict.INCOMPLETE
-    gaps = [] if shown else [gap for read in report.inputs for gap in read.gaps]
+    gaps = [(read, gap) for read in report.inputs for gap in read.gaps]
+    if report.verdict is Verdict.INCOMPLETE or (
+        report.verdict is Verdict.EMPTY and all(outside(read, gap) for read, gap in gaps)
+    ):
+        gaps = []
     if not notes and not gaps:
         return
     page.heading("Notes")
     for note in notes:
         page.prose(sentence(note), first="- ", indent="  ")
-    for gap in gaps:
-        show_gap(page, gap)
+    for read, gap in gaps:
+        show_gap(
+            page, gap, outside(read, gap) or (f"{read.name}: {gap.what}" if len(report.inputs) > 1 else "")
+        )
 
 
 def _read(page: Page, report: Report, everything: bool) -> None:
