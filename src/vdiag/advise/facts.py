@@ -262,3 +262,13 @@ def flag_news(known: Known) -> str | None:
     """What became of a flag that other vLLM versions take, in one clause."""
     flag = known.get("wrong_flag")
     return arguments.news(flag, known.get("vllm")) if flag else None
+
+
+@fact
+def adapter(known: Known) -> str | None:
+    """The name of the LoRA adapter that was given with the path a message speaks of, or of the only one."""
+    given = known.get("lora_modules")
+    modules = [item for item in given if isinstance(item, dict)] if isinstance(given, list) else []
+    path = str(known.get("path") or "").rstrip("/")
+    named = [item for item in modules if path and str(item.get("path")).rstrip("/") == path] or modules
+    return str(named[0]["name"]) if len(named) == 1 and named[0].get("name") else None

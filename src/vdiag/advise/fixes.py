@@ -20,6 +20,7 @@ from vdiag.rulebook.schema import FixRule, Rule
 # `${name}`, `{{name}}` and JSON's `{"name": 1}` are not placeholders.
 _PLACEHOLDER = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
 _TO_FILL = re.compile(rf"{_PLACEHOLDER.pattern}|{blanks.PATTERN}")
+_UNSET = re.compile(r"unset((?: +(?:[A-Z][A-Z0-9_]*|\{[a-z_]+\}))+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(<{])")
 _SAFE_IN_QUOTES = re.compile(r"[^'\"\\$`!\x00-\x1f\x7f]*")
 _BRACKETS = re.compile(r" \([^()]*\)")
@@ -180,12 +181,15 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         return None
     if any(takes(name, vllm) is False for name in fix.set):
         return None
+    written, gone = _without_unset(fix.run)
     try:
-        run = [_command(line, known) for line in fix.run]
-        set_ = {name: _value(value, known) for name, value in fix.set.items()}
-        env = {name: str(_value(value, known)) for name, value in fix.env.items()}
+        run = [_command(line, known) for line in written]
+        set_ = {_argument(name, known): _value(value, known) for name, value in fix.set.items()}
+        unset = [_argument(name, known) for name in fix.unset]
+        env: dict[str, str | None] = {name: str(_value(value, known)) for name, value in fix.env.items()}
+        env.update((_text(name, known), None) for name in gone)
         container = {name: _value(value, known) for name, value in fix.container.items()}
-        lines = form.change(set_, fix.unset, env, _placed(context, known), container)
+        lines = form.change(set_, unset, env, _placed(context, known), container)
         if container and not lines:
             return None  # this way of running a server has no such setting
         run += lines
@@ -194,6 +198,22 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         )
     except Unknown:
         return None
+
+
+def _argument(name: str, known: Known) -> str:
+    """An argument's name; `{nearest_flag}` gives that of the flag."""
+    text = _text(name, known)
+    return text if text == name else text.lstrip("-").replace("-", "_")
+
+
+def _without_unset(run: list[str]) -> tuple[list[str], list[str]]:
+    """(commands, variables that the last commands `unset`): where these stand depends on how the server is run."""
+    kept = list(run)
+    gone: list[str] = []
+    while kept and (found := _UNSET.fullmatch(kept[-1])):
+        gone = found[1].split() + gone
+        kept.pop()
+    return kept, gone
 
 
 def _placed(context: Mapping[str, Any], known: Known) -> dict[str, Any]:

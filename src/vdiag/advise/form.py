@@ -19,6 +19,7 @@ from vdiag.advise.arguments import flag_of
 JSON_LISTS = ("allowed_origins", "allowed_methods", "allowed_headers")
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
+_SHELL = "# in the shell that starts the server; then start it again there:"
 _SERVICE = "# in the service of your compose file:"
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
 
@@ -32,13 +33,13 @@ def deploy_of(context: Mapping[str, Any]) -> str:
 def change(
     set_: Mapping[str, Any],
     unset: Sequence[str],
-    env: Mapping[str, str],
+    env: Mapping[str, str | None],
     context: Mapping[str, Any],
     container: Mapping[str, Any] | None = None,
 ) -> list[str]:
     """The lines to paste or put in place. `set_` and `unset` name engine arguments as Python does.
 
-    `container` is what its container is given (container.py); without a sign of another form it is docker's.
+    A variable of `env` that is None is to be taken out. `container` is what its container is given (container.py); without a sign of another form it is docker's.
     Empty if the form has no such setting.
     """
     if container and deploy_of(context) in ("cli", "python"):
@@ -108,10 +109,26 @@ def _dropped(unset: Sequence[str]) -> str:
     return ", ".join(flag_of(name) for name in unset)
 
 
+def _kept(env: Mapping[str, str | None]) -> dict[str, str]:
+    return {name: value for name, value in env.items() if value is not None}
+
+
+def _gone(env: Mapping[str, str | None]) -> list[str]:
+    return [name for name, value in env.items() if value is None]
+
+
+def _in_shell(env: Mapping[str, str | None], alone: bool) -> list[str]:
+    """Commands of the shell that starts the server; `alone`: no command line of the server follows."""
+    lines = [f"export {name}={quote(value)}" for name, value in _kept(env).items()]
+    if gone := _gone(env):
+        lines.append(f"unset {' '.join(gone)}")
+    return [_SHELL, *lines] if lines and alone else lines
+
+
 def _cli(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
-    lines = [f"export {name}={quote(value)}" for name, value in env.items()]
+    lines = _in_shell(env, alone=not (set_ or unset))
     if set_ or unset:
         without = f"  # without {_dropped(unset)}" if unset else ""
         model = {"model": set_["model"]} if "model" in set_ else context
@@ -122,14 +139,16 @@ def _cli(
 
 
 def _systemd(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     named = str(context.get("unit") or "")
     unit = (
         named.removesuffix(".service") if _UNIT.fullmatch(named) and not named.startswith("-") else "<unit>"
     )
     lines = []
-    rows = [f"Environment={_in_unit(f'{name}={value}')}" for name, value in env.items()]
+    rows = [f"Environment={_in_unit(f'{name}={value}')}" for name, value in _kept(env).items()]
+    if gone := _gone(env):
+        rows.append(f"UnsetEnvironment={' '.join(gone)}")
     rows += box.unit(context["container"])
     if rows:
         lines += [f"sudo systemctl edit {unit}", "# put these lines into the editor:", "[Service]", *rows]
@@ -154,35 +173,38 @@ def _in_unit(text: str) -> str:
 
 
 def _docker(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     options = "".join(f" {option}" for option in box.docker(context["container"]))
-    options += "".join(f" -e {quote(f'{name}={value}')}" for name, value in env.items())
+    options += "".join(f" -e {quote(f'{name}={value}')}" for name, value in _kept(env).items())
     added = f" {_line(words(set_))}" if set_ else ""
-    without = f"  # without {_dropped(unset)}" if unset else ""
+    dropped = ", ".join([*map(flag_of, unset), *(f"-e {name}" for name in _gone(env))])
+    without = f"  # without {dropped}" if dropped else ""
     return [f"docker run{options} … <image> …{added}{without}"]
 
 
 def _compose(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     service = str(context.get("service") or "")
     lines = [f"# in the service {service} of your compose file:" if service else _SERVICE]
     lines += _other_model(set_, context, "in its command")
     set_ = _without_model(set_)
     lines += box.compose(context["container"])
-    if env:
-        lines += ["environment:", *(f"  {name}: {json.dumps(value)}" for name, value in env.items())]
+    if _kept(env):
+        lines += ["environment:", *(f"  {name}: {json.dumps(value)}" for name, value in _kept(env).items())]
     if set_:
         lines += ["command:  # add to what is there", *(f"  - {item}" for item in _items(set_))]
         lines = [line.replace("$", "$$") if not line.startswith("#") else line for line in lines]
+    if gone := _gone(env):
+        lines.append(f"# take out of environment: and env_file: {', '.join(gone)}")
     if unset:
         lines.append(f"# take out of command: {_dropped(unset)}")
     return [*lines, "# then:", f"docker compose up -d {service}".rstrip()]
 
 
 def _kubernetes(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     mine, pod = box.kubernetes(context["container"])
     lines = _other_model(set_, context, "in the args (or the command) of the container")
@@ -190,12 +212,14 @@ def _kubernetes(
     if mine or env or set_ or unset:
         lines.append("# in the container of your manifest:")
     lines += mine
-    if env:
+    if _kept(env):
         lines.append("env:")
-        for name, value in env.items():
+        for name, value in _kept(env).items():
             lines += [f"  - name: {name}", f"    value: {json.dumps(value)}"]
     if set_:
         lines += ["args:  # add to what is there", *(f"  - {item}" for item in _items(set_))]
+    if gone := _gone(env):
+        lines.append(f"# take out of env: {', '.join(gone)}")
     if unset:
         lines.append(f"# take out of args: {_dropped(unset)}")
     if pod:
@@ -226,9 +250,9 @@ def _items(set_: Mapping[str, Any]) -> list[str]:
 
 
 def _python(
-    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str], context: Mapping[str, Any]
+    set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
-    lines = [f"export {name}={quote(value)}" for name, value in env.items()]
+    lines = _in_shell(env, alone=not (set_ or unset))
     if set_ or unset:
         model = set_.get("model") or context.get("model")
         shown = repr(str(model)) if model else '"<model>"'

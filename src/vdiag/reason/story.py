@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from contextlib import suppress
 from typing import Any
 
 import msgspec
@@ -164,7 +165,10 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
 
 
 def _arguments(text: str) -> dict[str, Any]:
-    """`{'max_model_len': 8192, …}` as vLLM prints it; empty where it was cut or holds objects."""
+    """`{'max_model_len': 8192, …}` as vLLM prints it; empty where it was cut.
+
+    An object (`LoRAModulePath(name='sql', …)`) becomes a mapping of what is named in it; what else is no literal is left out.
+    """
     text = text.strip()
     if not text.startswith("{"):
         text = "{" + text
@@ -174,8 +178,22 @@ def _arguments(text: str) -> dict[str, Any]:
         return {}
     import ast
 
+    def plain(node: ast.expr) -> Any:
+        if isinstance(node, ast.List):
+            return [plain(item) for item in node.elts]
+        if isinstance(node, ast.Call):
+            return {item.arg: plain(item.value) for item in node.keywords if item.arg}
+        return ast.literal_eval(node)
+
+    found: dict[str, Any] = {}
     try:
-        value = ast.literal_eval(text)
+        written = ast.parse(text, mode="eval").body
+        if not isinstance(written, ast.Dict):
+            return {}
+        for key, node in zip(written.keys, written.values, strict=True):
+            if isinstance(key, ast.Constant):
+                with suppress(ValueError, TypeError):
+                    found[str(key.value)] = plain(node)
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
         return {}
-    return {str(k): v for k, v in value.items()} if isinstance(value, dict) else {}
+    return found

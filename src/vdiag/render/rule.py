@@ -63,8 +63,14 @@ def _fix(page: Page, fix: FixRule, first: str) -> None:
     indent = " " * len(first)
     page.prose(f"{_open(fix.do).strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=indent)
     env = {name: _open(value) for name, value in fix.env.items()}
-    deploy = {"deploy": text.removeprefix("deploy=") for text in fix.only_if if text.startswith("deploy=")}
-    commands(page, [*map(_open, fix.run), *form.change(_opened(fix.set), fix.unset, env, deploy, _opened(fix.container))])
+    deploy = dict(text.split("=", 1) for text in fix.only_if if text.startswith("deploy="))
+    commands(
+        page,
+        [
+            *map(_open, fix.run),
+            *form.change(_opened(fix.set), fix.unset, env, deploy, _opened(fix.container)),
+        ],
+    )
     bounds = [
         f"from vLLM {fix.since}" if fix.since else "",
         f"up to vLLM {fix.until}" if fix.until else "",

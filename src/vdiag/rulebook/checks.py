@@ -25,7 +25,7 @@ from vdiag.rulebook.wordings import (
 
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _FACT = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
-_CONDITION = re.compile(r"(?:not\s+)?[a-z][a-z0-9_]*\Z|[a-z][a-z0-9_]*\s*=\s*\S.*\Z")
+_CONDITION = re.compile(r"(?:not\s+)?[a-z][a-z0-9_]*(?:\s*=\s*\S.*)?\Z")
 _VERSION = re.compile(r"\d+(?:\.\d+)*(?:\.?(?:post|rc|dev)\d+)?\Z")
 
 
@@ -92,7 +92,7 @@ def facts_exist(placed: Placed, book: Book) -> Iterator[Said]:
         for place, condition in enumerate(fix.only_if):
             field = f"fixes[{index}].if[{place}]"
             if not _CONDITION.match(condition):
-                yield Said(field, f"`{condition}` is not `fact`, `not fact` or `fact=value`")
+                yield Said(field, f"`{condition}` is not `fact` or `fact=value`, with `not` before it or without")
                 continue
             name = condition.removeprefix("not ").split("=")[0].strip()
             if name not in known and not _is_argument(name, book):
@@ -109,6 +109,8 @@ def arguments_exist(placed: Placed, book: Book) -> Iterator[Said]:
         named = [(f"set.{name}", name) for name in fix.set]
         named += [(f"unset[{place}]", name) for place, name in enumerate(fix.unset)]
         for place, name in named:
+            if name.startswith("{"):  # a fact gives the name
+                continue
             having = versions_with(name)
             if not having:
                 yield Said(
