@@ -64,7 +64,23 @@ def test_test_says_which_example_failed_and_why(file):
     result = run("test", file, "--wordings")
     assert result.exit_code == 1
     assert "part-broke-today: example 1: FAILED: no wording of the rule matches" in result.output
-    assert "1 rule, 2 examples: 1 failed" in result.output
+    assert "1 rule, 1 example, 1 lookalike: 1 failed\n" in result.output
+
+
+def test_test_exits_1_on_errors_and_2_on_what_is_no_rule_file(file, tmp_path):
+    file.write_text(RULE + RULE.replace("part-broke-today", "Odd_Id").replace("why:", "wy:"))
+    result = run("test", file, "--wordings")
+    assert result.exit_code == 1
+    assert "Odd_Id: id: expected lower-case words with hyphens, got `Odd_Id`" in result.output
+    assert "Odd_Id: wy: expected `why`" in result.output
+    assert "1 rule, 1 example, 1 lookalike: 0 failed; 2 errors above\n" in result.output
+    for text in ("- id: [", "id: x"):
+        file.write_text(text)
+        assert run("test", file).exit_code == 2
+    assert run("test", tmp_path / "none.yaml").exit_code == 2
+    for command in ("lint", "test"):
+        said = " ".join(run(command, "--help").output.split())
+        assert "2 if a file cannot be read or is no YAML list of rules" in said
 
 
 def test_test_explains_what_matched(file):

@@ -71,8 +71,12 @@ def test_every_problem_of_every_file_comes_at_once(folder):
         (8, "one", "fixes[0].env"),
         (9, "one", "fixes[0].safety"),
         (2, "one", ""),
+        (10, "one", "where"),
+        (4, "one", "phrases[0]"),
         (2, "", ""),
+        (2, "", "phrases"),
         (5, "two", "phrases"),
+        (6, "two", "patterns[0].regex"),
     ]
     text = "\n".join(map(str, problems))
     assert "a.yaml:3: one: titel: expected `title`, got `titel`, which is no field" in text
@@ -157,7 +161,7 @@ def test_a_broken_rule_leaves_the_good_ones(folder):
     problems = []
     rulebook = load([folder(a=GOOD, b="- id: [", c="- id: bad\n  title: 3\n")], collect=problems)
     assert [rule.id for rule in rulebook.rules] == ["good-rule"]
-    assert [problem.whole_file for problem in problems] == [True, False]
+    assert [problem.whole_file for problem in problems] == [True, False, False]
 
 
 def test_a_rule_with_a_known_id_replaces_it(folder, tmp_path):

@@ -64,7 +64,7 @@ def lint(paths: tuple[Path, ...], strict: bool) -> None:
     """Say what is missing, wrong or weak in rules: file, line, rule, field.
 
     Without PATH: the rules of the checkout vdiag runs from, else your own. Exit status: 1 if a rule has errors,
-    2 if a file cannot be read as rules.
+    2 if a file cannot be read or is no YAML list of rules.
     """
     from vdiag.rulebook import lint as linting
 
@@ -98,7 +98,8 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
 
     PATH is a rule file or a folder of them. Without PATH: the rules of the checkout vdiag runs from, else your
     own. With --explain a PATH that is no YAML file is a log: the shipped rules and those of the other PATHs are
-    held against it. Exit status: 1 if any example fails, 2 if a file cannot be read.
+    held against it. Exit status: 1 if an example fails or a rule has errors, 2 if a file cannot be read or is no
+    YAML list of rules.
     """
     from vdiag.rulebook.examples import try_rules
     from vdiag.rulebook.load import SUFFIXES, assemble, default_user_paths, read_rules
@@ -118,13 +119,16 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
         good = [explain_log(log, rulebook, only) for log in logs]
         _leave(0 if all(good) and not problems else UNREADABLE)
     where = {own.rule.id: own for own in placed if not only or own.rule.id in only}
-    tried = failed = 0
+    tried = {"example": 0, "lookalike": 0}
+    failed = 0
     for outcome in try_rules(where.values(), rulebook, None if wordings else _diagnose()):
-        tried += 1
+        tried[outcome.kind] += 1
         failed += not outcome.passed
         if explain or not outcome.passed:
             _show(outcome, where[outcome.rule], explain)
-    click.echo(f"{_count(len(where), 'rule')}, {_count(tried, 'example')}: {failed} failed")
+    parts = [_count(len(where), "rule"), *(_count(number, kind) for kind, number in tried.items())]
+    faults = f"; {_count(len(problems), 'error')} above" if problems else ""
+    click.echo(f"{', '.join(parts)}: {failed} failed{faults}")
     if any(problem.whole_file for problem in problems):
         _leave(UNREADABLE)
     _leave(FAULTY if failed or problems else 0)

@@ -105,7 +105,7 @@ def read_rules(paths: Iterable[str | Path], problems: list[Problem]) -> list[Pla
     owner: dict[str, Placed] = {}
     for path in rule_files(paths, problems):
         for rule in read_file(path, problems):
-            if not _well_said(rule, problems):
+            if not well_said(rule, problems):
                 continue
             taken = next((name for name in (rule.rule.id, *rule.rule.aliases) if name in owner), None)
             if taken is not None:
@@ -135,7 +135,7 @@ def rule_files(paths: Iterable[str | Path], problems: list[Problem]) -> Iterator
             )
 
 
-def _well_said(placed: Placed, problems: list[Problem]) -> bool:
+def well_said(placed: Placed, problems: list[Problem]) -> bool:
     """Whether the values of a rule that the types leave open are what they can be."""
     rule = placed.rule
     before = len(problems)

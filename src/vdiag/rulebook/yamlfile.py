@@ -16,10 +16,11 @@ from typing import Any
 import msgspec
 import yaml
 
-from vdiag.rulebook.load import MAX_BYTES, Placed, Problem
+from vdiag.rulebook.load import MAX_BYTES, Placed, Problem, well_said
 from vdiag.rulebook.schema import Rule
 
 MAX_NODES = 200_000  # after aliases are expanded
+_ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _LOADER: Any = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _SAID = re.compile(r"(?:Expected|Invalid enum value) (?P<what>.*?)(?: - at `\$(?P<at>.*)`)?\Z", re.DOTALL)
 
@@ -44,9 +45,24 @@ def read_file(path: Path, problems: list[Problem]) -> list[Placed]:
     for node, value in zip(nodes, values, strict=True):
         reader = _Reader(file, node, value, problems)
         rule = reader.rule()
-        if rule is not None:
-            placed.append(Placed(rule, file, reader.line(""), reader.lines))
+        if rule is None:
+            continue
+        told = Placed(rule, file, reader.line(""), reader.lines)
+        if reader.good:
+            placed.append(told)
+        else:
+            _say_the_rest(told, problems)
     return placed
+
+
+def _say_the_rest(placed: Placed, problems: list[Problem]) -> None:
+    """What else is wrong with a rule that has wrong fields: its id, its wordings and its open values."""
+    told = {(problem.line, problem.field) for problem in problems if problem.file == placed.file}
+    more: list[Problem] = []
+    if placed.rule.id and not _ID.match(placed.rule.id):
+        more.append(placed.problem("id", "lower-case words with hyphens", f"`{placed.rule.id}`"))
+    well_said(placed, more)
+    problems += [problem for problem in more if (problem.line, problem.field) not in told]
 
 
 def _compose(path: Path) -> tuple[list[Any], list[Any]]:
@@ -133,12 +149,11 @@ class _Reader:
         self.problems.append(Problem(self.file, line or self.line(field), self.id, field, expected, got))
 
     def rule(self) -> Rule | None:
-        """The rule, or None if anything is wrong with it."""
+        """The rule, of its good fields alone if it is not `good`; None for what is no rule at all."""
         if not isinstance(self.value, dict):
             self.wrong("", "a rule (`id: …`, `title: …`)", _shown(self.value))
             return None
-        rule = self._struct(Rule, self.value, "")
-        return rule if self.good else None
+        return typing.cast(Rule, self._struct(Rule, self.value, ""))
 
     def _place(self, node: Any, field: str) -> None:
         """Note the lines of a node and all below it; report keys that stand twice."""
@@ -160,6 +175,7 @@ class _Reader:
 
     def _struct(self, kind: type[Any], value: Any, at: str) -> Any:
         fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+        before = len(self.problems)
         built: dict[str, Any] = {}
         prefix = f"{at}." if at else ""
         for name, item in value.items():
@@ -172,7 +188,12 @@ class _Reader:
         for name, field in fields.items():
             if field.required and name not in value:
                 self.wrong(at, f"a field `{name}`", "none")
-        return kind(**built) if self.good else None
+        if len(self.problems) == before:
+            return kind(**built)
+        if at:
+            return None
+        missing = {field.name: "" for field in fields.values() if field.required}
+        return kind(**missing | {name: item for name, item in built.items() if _whole(item)})
 
     def _field(self, kind: Any, value: Any, at: str) -> Any:
         if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
@@ -191,6 +212,11 @@ class _Reader:
             deeper, expected = _said(fault, kind)
             self.wrong(at + deeper, expected, _shown(_at(value, deeper)))
             return None
+
+
+def _whole(value: Any) -> bool:
+    """Whether nothing of a field was left out as wrong."""
+    return value is not None and not (isinstance(value, list) and None in value)
 
 
 def _said(fault: msgspec.ValidationError, kind: Any) -> tuple[str, str]:
