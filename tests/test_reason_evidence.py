@@ -377,7 +377,7 @@ def test_a_traceback_that_was_cut_off_is_incomplete() -> None:
 
 def test_a_headless_unknown_traceback_says_that_something_is_missing_above() -> None:
     report = judged(*traceback("KeyError: 'x'", "look", head=False), STOPPED)
-    assert any("earlier lines" in note for note in report.notes)
+    assert any("earlier lines" in gap.what for read in report.inputs for gap in read.gaps)
 
 
 def test_the_last_error_of_a_start_that_ends_there_is_shown() -> None:
