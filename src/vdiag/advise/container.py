@@ -70,16 +70,19 @@ def kubernetes(given: Mapping[str, Any]) -> tuple[list[str], list[str]]:
         limits.append(f"    memory: {_in_kubernetes(given['memory'])}")
     if limits:
         container += ["resources:", "  limits:", *limits]
+    mounts: list[str] = []
+    volumes: list[str] = []
     if "shm_size" in given or given.get("ipc") == "host":
         size = _in_kubernetes(given.get("shm_size", "8g"))
-        container += ["volumeMounts:", "  - name: shm", "    mountPath: /dev/shm"]
-        pod += [
-            "volumes:",
-            "  - name: shm",
-            "    emptyDir:",
-            "      medium: Memory",
-            f"      sizeLimit: {size}",
-        ]
+        mounts += ["  - name: shm", "    mountPath: /dev/shm"]
+        volumes += ["  - name: shm", "    emptyDir:", "      medium: Memory", f"      sizeLimit: {size}"]
+    for volume in given.get("volumes", ()):
+        mounts += ["  - name: files", f"    mountPath: {json.dumps(volume.split(':')[1])}"]
+        mounts += ["    readOnly: true"] if volume.endswith(":ro") else []
+        volumes += ["  - name: files", "    persistentVolumeClaim:", "      claimName: <claim>"]
+    if mounts:
+        container += ["volumeMounts:", *mounts]
+        pod += ["volumes:", *volumes]
     if "cap_add" in given:
         container += ["securityContext:", "  capabilities:", f"    add: [{', '.join(given['cap_add'])}]"]
     if given.get("network") == "host":
