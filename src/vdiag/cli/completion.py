@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 from collections.abc import Iterable
@@ -22,7 +23,7 @@ Install it for good:
   vdiag completion fish > ~/.config/fish/completions/vdiag.fish"""
 
 VARIABLE = "_VDIAG_COMPLETE"
-PLAIN = re.compile(r"[\w.+-]+")  # names that need no quoting in any shell
+PLAIN = re.compile(r"\w[\w.+-]*")  # names that need no quoting in any shell; hidden ones are left out
 
 
 @click.command("completion", short_help="Print the completion script of a shell.", epilog=EPILOG)
@@ -51,13 +52,11 @@ def words_or_files(words: Iterable[str], incomplete: str) -> list[CompletionItem
     fitting = [word for word in words if word.startswith(incomplete)]
     if not fitting:
         return [CompletionItem(incomplete, type="file")]
-    hidden = incomplete.startswith(".")
-    with os.scandir() as entries:
+    files: list[str] = []
+    with contextlib.suppress(OSError), os.scandir() as entries:
         files = sorted(
             entry.name + ("/" if entry.is_dir() else "")
             for entry in entries
-            if entry.name.startswith(incomplete)
-            and PLAIN.fullmatch(entry.name)
-            and entry.name.startswith(".") == hidden
+            if entry.name.startswith(incomplete) and PLAIN.fullmatch(entry.name)
         )
     return [CompletionItem(word) for word in [*fitting, *files]]

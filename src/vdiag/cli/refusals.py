@@ -37,7 +37,7 @@ def _with_command(problem: str, containers: Sequence[str]) -> str:
     if any("no such" in part.lower() for part in there):
         return f"{told}\nThe containers there are:\n\n    {engine} ps --all\n"
     right = "sudo " if any("permission denied" in part.lower() for part in there) else ""
-    when = f"Once {engine} answers" if there and not right else "By hand" if right else "Where it runs"
+    when = "With more rights" if right else f"Once {engine} answers" if there else "On the machine it runs on"
     return f"{told}\n{when}:\n\n    {right}{engine} logs --timestamps {shlex.quote(name)} 2>&1 | vdiag\n"
 
 

@@ -63,6 +63,8 @@ def fold(text: str, width: int) -> list[str]:
             lines.append(line[:cut])
             line = line[cut:]
         lines.append(line)
+    if len(lines) > 1 and lines[-1] == "…" and cells(lines[-2]) <= width:  # not a row of its own
+        lines[-2:] = [f"{lines[-2][: width - 2].rstrip()} …"]
     return lines
 
 
