@@ -64,7 +64,8 @@ def fold(text: str, width: int) -> list[str]:
             line = line[cut:]
         lines.append(line)
     if len(lines) > 1 and lines[-1] == "…" and cells(lines[-2]) <= width:  # not a row of its own
-        lines[-2:] = [f"{lines[-2][: width - 2].rstrip()} …"]
+        last = lines[-2] if cells(lines[-2]) <= width - 2 else lines[-2].rpartition(" ")[0] or lines[-2][:-2]
+        lines[-2:] = [f"{last} …"]
     return lines
 
 
