@@ -40,6 +40,7 @@ _NOTICE = re.compile(
 )
 _BOX = "│┃"
 _ODD = frozenset("{ -░" + _BOX)  # first characters that ask for a closer look
+FEW = 5  # lines of a paste that may have lost its line ends; in a longer log an INFO line that holds some quotes
 _JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
 
 
@@ -86,6 +87,7 @@ class Scanner:
     def __init__(self, source: int) -> None:
         self.source = source
         self._peeler = Peeler()
+        self._few = False  # a whole log may stand on one line
         self._prefix: re.Pattern[str] | None = (
             None  # an envelope that no grammar knows, learned from a traceback
         )
@@ -95,6 +97,7 @@ class Scanner:
         """Records of a text whose first physical line has the number `first`."""
         self.gaps.look(text, first.__add__)
         self._learn(text)
+        self._few = text.count("\n") < FEW
         if has_escapes(text):
             return self.records(map(strip_escapes, text.split("\n")), first)
         return self.records(text.split("\n"), first)
@@ -115,7 +118,8 @@ class Scanner:
             if "\r" in line or "\\n" in line or (len(line) > 300 and 'File "' in line):
                 if line.endswith("\\n"):  # RunPod ends each line so
                     line = line[:-2]
-                parts = _parts(line)
+                quoting = not self._few and peel(line)[0].level in ("INFO", "DEBUG")
+                parts = [p for p in line.split("\r") if p.strip()] if quoting else _parts(line)
                 if len(parts) > 1:
                     for part in parts:
                         yield from self._split(part, number)
@@ -139,7 +143,11 @@ class Scanner:
             elif _NOTICE.match(line):
                 continue
             envelope, message = peel(line)
-            if ("pid=" in message or "-" in message) and _MAYBE_GLUE.search(message):
+            if (
+                ("pid=" in message or "-" in message)
+                and _MAYBE_GLUE.search(message)
+                and not ("\\n" in message and envelope.level in ("INFO", "DEBUG"))
+            ):
                 yield from self._split(line, number)
             elif (
                 message[:1] == "{"
