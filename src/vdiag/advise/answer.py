@@ -6,7 +6,7 @@ from collections import Counter
 from typing import Any
 
 from vdiag import __version__
-from vdiag.advise.fixes import facts_of, fill
+from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.model import (
     AlsoSeen,
@@ -202,7 +202,7 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
         diagnosis.facts = facts_of(rule, captures, facts)
         diagnosis.refs = list(rule.refs) + [f"https://github.com/{_issue(u.issue)}" for u in rule.upstream]
     if finding.kind == NOTICED:
-        _noticed(diagnosis, finding)
+        _noticed(diagnosis, finding, facts)
     elif finding.kind != CAUSE:
         _unknown(diagnosis, event, facts)
     return diagnosis
@@ -289,7 +289,7 @@ def _unknown(diagnosis: Diagnosis, event: Event, context: dict[str, Any]) -> Non
         diagnosis.fixes.insert(0, look)
 
 
-def _noticed(diagnosis: Diagnosis, finding: Finding) -> None:
+def _noticed(diagnosis: Diagnosis, finding: Finding, context: dict[str, Any]) -> None:
     event = finding.node.event
     if not diagnosis.title or finding.node.rule is None:
         diagnosis.title = "A traceback is cut off before its exception: the cause is not in this log"
@@ -306,6 +306,8 @@ def _noticed(diagnosis: Diagnosis, finding: Finding) -> None:
                 "journalctl -k -b --no-pager > kernel.log && vdiag vllm.log kernel.log",
             ]),
         ]  # fmt: skip
+        for fix in diagnosis.fixes:
+            fix.run = [command(line, context) for line in fix.run]
 
 
 def _episode(blame: Blame, inputs: list[Input]) -> EpisodeInfo:

@@ -7,6 +7,7 @@ table is the one that docs/rules.md prints. What the log says of the server coun
 
 from __future__ import annotations
 
+import math
 import re
 import shlex
 
@@ -46,6 +47,7 @@ BLANKS = {
     "<service>": "compose_service",
     "<pod>": "pod_name",
     "<deployment>": "deployment_name",
+    "<GiB>": "memory_limit_gib",
 }
 _BEFORE = {
     "/srv/models/<model>": "",
@@ -53,7 +55,9 @@ _BEFORE = {
     "<owner>--<model>": "(?<=models--)",
     "<pod>": r"(?<![\w:>-])",
     "<deployment>": r"(?<![\w:>-])",
+    "<GiB>": "",
 }
+_BEHIND = {"<GiB>": r"(?=(?:g|Gi?)\b)"}
 _OF_THE_MODEL = r"<[\w ,]{1,60} of the model>"  # `<a quantised build of the model>`: it is named within
 
 _NO_PART_BEFORE = r"(?<![\w/:>-])"
@@ -62,7 +66,10 @@ _NO_PART_BEHIND = r"(?![\w<-])"
 #: Finds a blank, has no groups. `<model>-AWQ` or `s3://<bucket>/<model>` are other names than the server's model.
 PATTERN = "|".join(
     [
-        *(_BEFORE.get(blank, _NO_PART_BEFORE) + re.escape(blank) + _NO_PART_BEHIND for blank in BLANKS),
+        *(
+            _BEFORE.get(blank, _NO_PART_BEFORE) + re.escape(blank) + _BEHIND.get(blank, _NO_PART_BEHIND)
+            for blank in BLANKS
+        ),
         _OF_THE_MODEL,
     ]
 )
@@ -166,3 +173,10 @@ def container_name(known: Known) -> str | None:
         return None
     service = known.get("compose_service")
     return f"$(docker compose ps -aq {service})" if service and service != name else name
+
+
+@fact
+def memory_limit_gib(known: Known) -> int | None:
+    """A limit on host memory that loading fits in: twice the checkpoint on disk, in GiB."""
+    size = known.number("checkpoint_gib")
+    return math.ceil(2 * size) if size and size > 0 else None

@@ -45,6 +45,11 @@ def fill(
     return _title(rule.title, known), _sentences(rule.why, known), fixes, avoid
 
 
+def command(text: str, context: Mapping[str, Any]) -> str:
+    """A shell command that belongs to no rule, with its blanks filled in."""
+    return _command(text, Known({}, context))
+
+
 def facts_of(rule: Rule, captures: Mapping[str, Any], context: Mapping[str, Any]) -> dict[str, Any]:
     """What was captured, and the facts that the rule's texts ask for, as the report lists them."""
     known = Known(captures, context)

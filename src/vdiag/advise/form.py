@@ -93,7 +93,7 @@ def plain(value: Any) -> str:
 
 def quote(word: str) -> str:
     """Quoted for a shell, but `<placeholder>` and `…` stay readable: a person replaces them anyway."""
-    return word if re.fullmatch(r"<[\w ./|,:-]+>|…", word) else shlex.quote(word)
+    return word if re.fullmatch(r"<[\w ./|,:-]+>(?:/<[\w ./|,:-]+>)?|…", word) else shlex.quote(word)
 
 
 def _model(context: Mapping[str, Any]) -> str:

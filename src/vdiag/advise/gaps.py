@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from vdiag.advise.fixes import command
 from vdiag.model import Event, Gap, Kind, Role, Verdict
 from vdiag.reason.blame import Blame
 from vdiag.reason.conclude import Conclusion
@@ -12,9 +13,9 @@ from vdiag.reason.conclude import Conclusion
 BEGINNING = 3  # lines within which a traceback without a head means that the log begins in it
 
 _WHOLE = {
-    "systemd": "journalctl -u {unit} -b --no-pager | vdiag",
+    "systemd": "journalctl -u <unit> -b --no-pager | vdiag",
     "docker": "docker logs <container> 2>&1 | vdiag",
-    "compose": "docker compose logs --no-color {service} | vdiag",
+    "compose": "docker compose logs --no-color <service> | vdiag",
     "kubernetes": "kubectl logs <pod> --previous --all-containers | vdiag",
 }
 _KERNEL = {
@@ -42,7 +43,7 @@ def find_gaps(conclusion: Conclusion, context: Mapping[str, Any]) -> list[tuple[
 
 def _command(table: Mapping[str, str], context: Mapping[str, Any], default: str) -> str:
     text = table.get(str(context.get("deploy") or ""), default)
-    return text.format(unit=context.get("unit") or "<unit>", service=context.get("service") or "<service>")
+    return command(text, context)
 
 
 def _whole(context: Mapping[str, Any]) -> str:
