@@ -37,8 +37,9 @@ def test_no_text_is_empty(data: bytes) -> None:
     assert (report.verdict, report.diagnoses) == (Verdict.EMPTY, [])
 
 
-def test_text_that_says_nothing_of_a_server_is_healthy() -> None:
-    assert first(ask("dear diary\nnothing happened\n")) == ("healthy", None, None)
+def test_text_that_is_no_log_is_empty_and_another_programs_log_is_healthy() -> None:
+    assert first(ask("dear diary\nnothing happened\n")) == ("empty", None, None)
+    assert first(ask("2026-11-29 10:00:01,123 - shop - INFO - 3 orders\n")) == ("healthy", None, None)
 
 
 def test_binary_is_named_and_the_rest_still_diagnosed(rulebook: Rulebook) -> None:

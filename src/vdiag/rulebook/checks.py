@@ -92,7 +92,9 @@ def facts_exist(placed: Placed, book: Book) -> Iterator[Said]:
         for place, condition in enumerate(fix.only_if):
             field = f"fixes[{index}].if[{place}]"
             if not _CONDITION.match(condition):
-                yield Said(field, f"`{condition}` is not `fact` or `fact=value`, with `not` before it or without")
+                yield Said(
+                    field, f"`{condition}` is not `fact` or `fact=value`, with `not` before it or without"
+                )
                 continue
             name = condition.removeprefix("not ").split("=")[0].strip()
             if name not in known and not _is_argument(name, book):

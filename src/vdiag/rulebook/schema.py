@@ -29,7 +29,9 @@ class FixRule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     set: dict[str, Any] = {}  # engine arguments, by their Python name
     unset: list[str] = []  # engine arguments to drop
     env: dict[str, str] = {}  # environment variables of the server
-    container: dict[str, Any] = {}  # what its container is given, by docker compose's names (advise/container.py)
+    container: dict[
+        str, Any
+    ] = {}  # what its container is given, by docker compose's names (advise/container.py)
     safety: Safety = Safety.SAFE
     note: str = ""
     only_if: list[str] = msgspec.field(name="if", default_factory=list)  # `fact`, `not fact`, `fact=value`

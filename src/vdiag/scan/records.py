@@ -41,6 +41,9 @@ _NOTICE = re.compile(
 _BOX = "│┃"
 _ODD = frozenset("{ -░" + _BOX)  # first characters that ask for a closer look
 FEW = 5  # lines of a paste that may have lost its line ends; in a longer log an INFO line that holds some quotes
+_LEVEL_IN_JSON = re.compile(
+    r'"(?:level|levelname|severity)": ?"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"', re.IGNORECASE
+)
 _JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
 
 
@@ -243,6 +246,9 @@ class Scanner:
             or isinstance(value.get("error"), dict)
         ):
             envelope = outer or Envelope(kind=Kind.HTTP if value is not None else Kind.NATIVE)
+            written = _LEVEL_IN_JSON.search(line[:400]) if value is None else None
+            if written is not None:  # JSON that its writer did not escape: at least its level is known
+                envelope = msgspec.structs.replace(envelope, kind=Kind.LOG, level=written[1].upper())
             yield Record(self.source, number, line, envelope)
             return
         level = str(value.get("levelname") or value.get("level") or value.get("severity") or "").upper()
@@ -267,6 +273,8 @@ class Scanner:
             origin=str(origin),
             unit=outer.unit if outer else "",
         )
+        if level in ("INFO", "DEBUG"):  # what it holds in further rows it quotes
+            text = text.rstrip("\n").replace("\n", "\\n")
         for row in text.rstrip("\n").split("\n"):
             inner, message = self._peeler.peel(sound(strip_escapes(row.rstrip("\r"))))
             yield Record(self.source, number, message, inner if inner.level or inner.role else fixed)
