@@ -16,7 +16,8 @@ AFTER_FRAMES = re.compile(
 )
 ALONE = re.compile(
     r"(?P<name>(?:[A-Za-z_]\w*\.)*"
-    r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Fault|Unavailable|NotFound|ExceptionGroup)|Exception))"
+    r"(?:[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Iteration|Timeout|Fault|Unavailable|NotFound|ExceptionGroup)|Exception)"
+    r"|(?:[a-z_]\w*\.){2,}[A-Z]\w*(?=: ))"
     r"(?::(?: (?P<rest>.*)|)|)$",
     re.DOTALL,
 )

@@ -137,12 +137,16 @@ def _findings(blame: Blame) -> list[Finding]:
     if blame.notices:
         # A death tells more than a generic trailer, and so does a consequence with news that stands before it.
         deaths = [n for n in blame.notices if n.rule is not None and n.rule.marks == "death"]
-        news = [n for n in blame.explained if n.rule is not None and n.event.kind is Kind.EXCEPTION]
+        news = [
+            n for n in blame.explained if n.rule is not None and n.event.kind in (Kind.EXCEPTION, Kind.NATIVE)
+        ]
         first = min(deaths or [*blame.notices, *news], key=lambda n: n.line)
         return [Finding(NOTICED, first, blame, confidence.NOTICE)]
     if blame.failed and blame.explained:
         first = blame.explained[0]
         return [Finding(NOTICED, first, blame, confidence.NOTICE)]
+    if blame.cut and (lone := _last_words(blame, blame.cut[0].lines[0])):
+        return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))]
     if blame.cut:
         event = blame.cut[0]
         return [Finding(NOTICED, Node(event, event.line), blame, confidence.NOTICE - 0.1)]

@@ -10,6 +10,9 @@ from vdiag.model import Event
 _VARIES = re.compile(
     r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,4}|(?:[A-Za-z]:)?[/\\][^\s'\",)]+|\d+(?:[.,:]\d+)*|'[^']*'|\"[^\"]*\""
 )
+_NOT_SOUGHT = re.compile(  # what no other report will share; names in quotes it may
+    r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,4}|(?:[A-Za-z]:)?[/\\][^\s'\",)]+|\d+(?:[.,:]\d+)*|[\"']"
+)
 _LIBRARY = ("site-packages/", "dist-packages/")
 
 
@@ -43,7 +46,7 @@ def search_link(event: Event) -> str:
     """A search of vLLM's issues for the message without what varies."""
     from urllib.parse import quote_plus
 
-    words = " ".join(_VARIES.sub(" ", event.rows[event.root_row]).split())
+    words = " ".join(_NOT_SOUGHT.sub(" ", event.rows[event.root_row]).split())
     if event.exception and not words.startswith(event.exception):
         words = f"{event.exception.split('.')[-1]} {words}"
     return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus("is:issue " + words[:120].strip())
