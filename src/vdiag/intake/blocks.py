@@ -5,7 +5,7 @@ from __future__ import annotations
 import codecs
 import contextlib
 from collections.abc import Iterator
-from typing import BinaryIO
+from typing import BinaryIO, cast
 
 WHOLE = 8 * 1024 * 1024  # bytes up to which an input is read whole
 TAIL = 1024 * 1024  # bytes at the end of a longer one that are
@@ -142,7 +142,7 @@ def looks_binary(sample: bytes) -> bool:
 def _direct(stream: BinaryIO) -> BinaryIO:
     """A terminal without its buffer, which keeps an end to itself when it has something to hand over."""
     try:
-        return stream.raw if stream.isatty() else stream  # type: ignore[attr-defined,no-any-return]
+        return cast(BinaryIO, stream.raw) if stream.isatty() else stream  # type: ignore[attr-defined]
     except (AttributeError, ValueError):
         return stream
 

@@ -96,9 +96,8 @@ def _of_source(
             native = match.event.kind is Kind.NATIVE
             envelope = match.event.envelope
             marks.append(Mark(match.line, rule.marks, NOBODY if native else envelope.lane, envelope.unit))
-    starts = _starts(
-        marks, [line for line, _ in served], [m.line for m in matches if _troubled(rulebook.rules[m.rule])]
-    )
+    troubles = [(m.line, rulebook.rules[m.rule].role) for m in matches if _troubled(rulebook.rules[m.rule])]
+    starts = _starts(marks, [line for line, _ in served], troubles)
     last = max(
         [e.lines[-1] for e in events] + [m.line for m in marks] + [line for line, _ in served], default=1
     )
@@ -128,21 +127,29 @@ def _troubled(rule: Rule) -> bool:
     return rule.role in (Role.SYMPTOM, Role.TRAILER)
 
 
-def _starts(marks: list[Mark], served: list[int], troubles: list[int]) -> list[int]:
-    """Lines where a further run begins: a start mark behind a run that got somewhere, or failed."""
+def _starts(marks: list[Mark], served: list[int], troubles: list[tuple[int, Role]]) -> list[int]:
+    """Lines where a further run begins: a start mark behind a run that got somewhere, or failed.
+
+    An exception before the first words of a run that comes to serve may have been handled: it must be noticed.
+    """
     starts: list[int] = []
+    failures = [line for line, _ in troubles]
+    noticed = [line for line, role in troubles if role is not Role.CAUSE]
     stood = False  # whether the current run has got somewhere
+    begun = False  # whether a run has begun
+    serves = bool(served) or any(mark.what in ALIVE for mark in marks)
     previous = 0
     for mark in marks:
         if mark.what == "start":
-            failed = bisect_right(troubles, mark.line) > bisect_right(troubles, previous)
+            lines = failures if begun or not serves else noticed
+            failed = bisect_right(lines, mark.line) > bisect_right(lines, previous)
             answered = bisect_right(served, mark.line) > bisect_right(served, previous)
             if stood or failed or answered:
                 starts.append(mark.line)
                 stood = False
-            previous = mark.line
+            previous, begun = mark.line, True
         elif mark.what != Phase.ARGUMENTS.value:
-            stood = True
+            stood = begun = True
     return starts
 
 
