@@ -108,7 +108,7 @@ def conclude(
         # Clients that call too early do not hide that the server is still starting.
         last.aside += [(f.node, "the server is still starting") for f in findings]
         findings = []
-    spoke = spoke and _is_log(kin, events)
+    spoke = spoke and (bool(matches) or _is_log(kin, events))
     return Conclusion(_verdict(findings, blames, spoke), findings, blames, joins)
 
 
@@ -120,6 +120,10 @@ def _is_log(kin: Kin, events: list[Event]) -> bool:
 
 
 def _is_client(finding: Finding) -> bool:
+    """Whether a caller over HTTP erred; an exception that no log record tells is an offline call's own."""
+    event = finding.node.event
+    if event.kind is Kind.EXCEPTION and not event.envelope.level and not event.envelope.role:
+        return False
     return finding.node.rule is not None and finding.node.rule.severity is Severity.CLIENT
 
 
