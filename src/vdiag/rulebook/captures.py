@@ -13,14 +13,14 @@ from typing import Any, NamedTuple
 #: A line break inside a number or word of wrapped text, with the indentation that came with it.
 WRAP = r"[ \t]{0,4}\n[ \t]{0,16}"
 
-_INT = r"-?(?:\d{1,3}(?:[,_]\d{3})+(?!\d)|\d{1,30})"
-_NUM = rf"{_INT}(?:\.\d{{1,30}})?(?:[eE][+-]?\d{{1,3}})?"
+_INT = r"-?(?:\d{1,3}(?:[,_]\d{3})+|\d{1,30})(?!\d)"  # whole: what follows may not eat its end
+_NUM = r"-?(?:\d{1,3}(?:[,_]\d{3})+|\d{1,30})(?:\.\d{1,30})?(?:[eE][+-]?\d{1,3})?(?!\d|\.\d)"
 _UNIT = r"(?:\s{0,4}(?:[KMGTkmgt]i?[Bb]|bytes?|B)|[KMGTkmgt]i?)(?![A-Za-z])"
 _NAME = r"[\w./:@+-]"
 _NAME_END = r"[\w/@+-]"
 
 _DIGITS = rf"\d{{1,30}}(?:(?:{WRAP}[,_]?|[,_](?:{WRAP})?)\d{{1,30}}){{0,12}}"
-_LOOSE_INT = rf"-?{_DIGITS}"
+_LOOSE_INT = rf"-?{_DIGITS}(?!\d)"
 _LOOSE_NUM = rf"-?{_DIGITS}(?:\s?\.\s?\d{{1,30}}(?:{WRAP}\d{{1,30}})?)?(?:[eE][+-]?\d{{1,3}})?"
 _LOOSE_UNIT = r"(?:\s{0,20}(?:[KMGTkmgt]\s{0,20}(?:i\s{0,20})?[Bb]|b\s*y\s*t\s*e\s*s?|B)|[KMGTkmgt]i?)"
 
