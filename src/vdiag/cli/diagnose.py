@@ -242,7 +242,7 @@ def rulebook_for(rules: tuple[str, ...]) -> tuple[Rulebook, list[str]]:
         paths: list[Any] = [path for path in rules if path != "none"]
         rulebook = Rulebook()
     else:
-        from vdiag.rulebook.load import default_user_paths
+        from vdiag.rulebook.places import default_user_paths
 
         paths = [*default_user_paths(), *rules]
         rulebook = shipped()

@@ -9,6 +9,7 @@ from typing import BinaryIO, cast
 
 WHOLE = 8 * 1024 * 1024  # bytes up to which an input is read whole
 TAIL = 1024 * 1024  # bytes at the end of a longer one that are
+SHORT = 256 * 1024  # bytes tried first: most logs are no longer, and a large buffer costs time
 SAMPLE = 4096  # bytes from which the encoding is told
 BLOCK = 2 * 1024 * 1024  # a longer line is passed on in pieces
 
@@ -79,8 +80,14 @@ class Blocks:
 
         A block is valid until the next one is asked for.
         """
+        first = bytearray(min(SHORT, WHOLE))
+        size = self._fill(memoryview(first))
+        if size < len(first):
+            self.tail = bytes(memoryview(first)[:size])
+            return
         head = bytearray(WHOLE + 1)
-        size = self._fill(memoryview(head))
+        head[: len(first)] = first
+        size += self._fill(memoryview(head)[len(first) :])
         if size <= WHOLE:
             self.tail = bytes(memoryview(head)[:size])
             return

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from zlib import crc32  # hashlib would cost as much as a short log
 
 from vdiag.assemble.shapes import frame_parts
 from vdiag.model import Event
@@ -29,17 +30,14 @@ def raising_frame(event: Event) -> str:
 
 def fingerprint(event: Event) -> str:
     """Twelve hex digits that stay the same for the same failure whatever its numbers, paths, ids and line numbers."""
-    import hashlib  # late: it costs as much as a short log
-
     shape = _VARIES.sub("#", event.rows[event.root_row])[:300]
     where = ""
     if event.frames:
         file, _, function = frame_parts(event.frames[-1])
         base = file.replace("\\", "/").rsplit("/", 1)[-1]
         where = f"{base}:{function}"
-    return hashlib.sha1(
-        f"{event.exception}|{shape}|{where}".encode("utf8", "replace"), usedforsecurity=False
-    ).hexdigest()[:12]
+    told = f"{event.exception}|{shape}|{where}".encode("utf8", "replace")
+    return f"{crc32(told):08x}{crc32(told[::-1]) & 0xFFFF:04x}"
 
 
 def search_link(event: Event) -> str:

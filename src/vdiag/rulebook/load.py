@@ -6,7 +6,6 @@ and a broken rule does not take the good ones with it.
 
 from __future__ import annotations
 
-import os
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -16,6 +15,7 @@ import msgspec
 from vdiag.model import Phase
 from vdiag.rulebook.compile import CompiledPattern, Rulebook, compile_rule
 from vdiag.rulebook.phrases import WordingError, compile_phrase
+from vdiag.rulebook.places import default_user_paths as default_user_paths
 from vdiag.rulebook.schema import Rule
 
 SUFFIXES = (".yaml", ".yml")
@@ -68,15 +68,6 @@ class Placed(NamedTuple):
     def problem(self, field: str, expected: str, got: str) -> Problem:
         """A problem of this rule."""
         return Problem(self.file, self.line_of(field), self.rule.id, field, expected, got)
-
-
-def default_user_paths() -> list[Path]:
-    """Where a user's own rules stand: `VDIAG_RULES` (several, separated as in PATH), else nothing; then
-    `vdiag/rules` in the configuration folder, if it exists."""
-    given = [Path(part).expanduser() for part in os.environ.get("VDIAG_RULES", "").split(os.pathsep) if part]
-    home = os.environ.get("XDG_CONFIG_HOME") or os.path.join(os.path.expanduser("~"), ".config")
-    folder = Path(home, "vdiag", "rules")
-    return given + ([folder] if folder.is_dir() else [])
 
 
 def load(

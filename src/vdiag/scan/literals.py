@@ -11,7 +11,8 @@ from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
 
-PLAIN = 32 * 1024 * 1024  # literals × bytes up to which `bytes.find` for each wins over building an automaton
+PLAIN = 96 * 1024  # bytes up to which looking for each literal by itself wins over building an automaton
+GRAM = 5  # bytes: a literal can only stand in a text that holds its beginning
 TEXT = (
     16 * 1024 * 1024
 )  # bytes up to which the quickly built automaton wins over the quick one (both measured)
@@ -50,7 +51,7 @@ class LiteralSet:
         if not self.literals:
             return []
         if self._scan is None and not self._engine:
-            if len(data) * len(self.literals) <= PLAIN:
+            if len(data) <= PLAIN:
                 return self._plain(data)
             if len(data) <= TEXT:
                 self._engine = "aho"
@@ -64,8 +65,11 @@ class LiteralSet:
         return self._scan
 
     def _plain(self, data: bytes) -> Hits:
+        grams = {data[i : i + GRAM] for i in range(len(data) - GRAM + 1)}
         hits: Hits = []
         for i, literal in enumerate(self.literals):
+            if len(literal) >= GRAM and literal[:GRAM] not in grams:
+                continue
             at = data.find(literal)
             while at >= 0:
                 hits.append((at + len(literal), i))
