@@ -4,7 +4,8 @@ import textwrap
 
 import pytest
 
-from vdiag.rulebook.load import RulebookError, default_user_paths, load
+from vdiag.rulebook.load import RulebookError, load
+from vdiag.rulebook.places import default_user_paths
 
 GOOD = """
 - id: good-rule

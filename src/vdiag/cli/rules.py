@@ -40,7 +40,8 @@ def rules() -> None:
 )
 def list_(paths: tuple[Path, ...], role: str | None) -> None:
     """Print id, role and title of every rule: those of PATH, or the shipped ones and your own."""
-    from vdiag.rulebook.load import default_user_paths, load
+    from vdiag.rulebook.load import load
+    from vdiag.rulebook.places import default_user_paths
 
     problems: list[Problem] = []
     rulebook = (
@@ -102,7 +103,8 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     YAML list of rules.
     """
     from vdiag.rulebook.examples import try_rules
-    from vdiag.rulebook.load import SUFFIXES, assemble, default_user_paths, read_rules
+    from vdiag.rulebook.load import SUFFIXES, assemble, read_rules
+    from vdiag.rulebook.places import default_user_paths
 
     logs = [path for path in paths if explain and path.suffix not in SUFFIXES and not path.is_dir()]
     paths = tuple(path for path in paths if path not in logs) or (
@@ -146,7 +148,8 @@ def new(given: str) -> None:
     """
     from vdiag.cli.rules_new import NoLine, origin_of
     from vdiag.rulebook.draft import draft
-    from vdiag.rulebook.load import default_user_paths, load
+    from vdiag.rulebook.load import load
+    from vdiag.rulebook.places import default_user_paths
 
     try:
         written = draft(origin_of(given, load(default_user_paths(), base=_shipped(), collect=[])))
@@ -180,7 +183,8 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
     cannot be read.
     """
     from vdiag.rulebook import audit as auditing
-    from vdiag.rulebook.load import default_user_paths, load
+    from vdiag.rulebook.load import load
+    from vdiag.rulebook.places import default_user_paths
     from vdiag.rulebook.sources import SourceError
 
     try:
@@ -252,7 +256,7 @@ def _shipped() -> Rulebook:
 
 def _own_paths() -> tuple[Path, ...]:
     """The rules a bare `lint` or `test` is about."""
-    from vdiag.rulebook.load import default_user_paths
+    from vdiag.rulebook.places import default_user_paths
     from vdiag.rulebook.shipped import checkout_rules
 
     checkout = checkout_rules()

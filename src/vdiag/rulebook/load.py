@@ -15,7 +15,6 @@ import msgspec
 from vdiag.model import Phase
 from vdiag.rulebook.compile import CompiledPattern, Rulebook, compile_rule
 from vdiag.rulebook.phrases import WordingError, compile_phrase
-from vdiag.rulebook.places import default_user_paths as default_user_paths
 from vdiag.rulebook.schema import Rule
 
 SUFFIXES = (".yaml", ".yml")

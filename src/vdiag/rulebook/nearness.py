@@ -10,7 +10,7 @@ from typing import NamedTuple
 import regex
 
 from vdiag.rulebook.captures import TYPES
-from vdiag.rulebook.phrases import Choice, Hole, Maybe, Part, Text, parse_phrase, spaced
+from vdiag.rulebook.phrases import Choice, Hole, Part, Text, parse_phrase, source, spaced
 
 MOST_SHOWN = 60  # characters quoted
 LEAST_OPENING = 10  # characters of a fixed text that a line hardly holds by chance
@@ -59,10 +59,4 @@ def written(part: Part) -> str:
 
 
 def _source(part: Part) -> str:
-    if isinstance(part, Text):
-        return spaced(part.text)
-    if isinstance(part, Choice):
-        return f"(?:{'|'.join(map(spaced, part.texts))})"
-    if isinstance(part, Maybe):
-        return f"(?:{spaced(part.text)})?"
-    return f"(?:{TYPES[part.type].strict})"
+    return source(part, spaced, lambda hole: f"(?:{TYPES[hole.type].strict})")

@@ -7,6 +7,7 @@ The syntax is that of docs/rules.md: the message as printed, with `{name:type}`,
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from difflib import get_close_matches
 from typing import NamedTuple
 
@@ -148,24 +149,27 @@ def loosened(text: str) -> str:
     return GAP.join(re.escape(char) for char in "".join(text.split()))
 
 
-def _strict(part: Part, last: bool) -> str:
+def source(part: Part, fixed: Callable[[str], str], hole: Callable[[Hole], str]) -> str:
+    """A regex for a part, given the regex for a fixed text and the one for a hole."""
     if isinstance(part, Text):
-        return spaced(part.text)
+        return fixed(part.text)
     if isinstance(part, Choice):
-        return f"(?:{'|'.join(map(spaced, part.texts))})"
+        return f"(?:{'|'.join(map(fixed, part.texts))})"
     if isinstance(part, Maybe):
-        return f"(?:{spaced(part.text)})?"
-    return _group(part, TYPES[part.type].last if last else TYPES[part.type].strict)
+        return f"(?:{fixed(part.text)})?"
+    return hole(part)
+
+
+def _strict(part: Part, last: bool) -> str:
+    return source(
+        part, spaced, lambda hole: _group(hole, TYPES[hole.type].last if last else TYPES[hole.type].strict)
+    )
 
 
 def _loose(part: Part, last: bool) -> str:
-    if isinstance(part, Text):
-        return loosened(part.text)
-    if isinstance(part, Choice):
-        return f"(?:{'|'.join(map(loosened, part.texts))})"
-    if isinstance(part, Maybe):
-        return f"(?:{loosened(part.text)})?"
-    return _group(part, TYPES[part.type].last if last else TYPES[part.type].loose)
+    return source(
+        part, loosened, lambda hole: _group(hole, TYPES[hole.type].last if last else TYPES[hole.type].loose)
+    )
 
 
 def _group(hole: Hole, body: str) -> str:
