@@ -232,25 +232,9 @@ class Assembler:
             lane.chain = self._chains
 
     def _exception(self, lane: _Lane, record: Record, message: str, name: str) -> None:
-        event = Event(
-            source=record.source,
-            kind=Kind.EXCEPTION,
-            envelope=record.envelope,
-            rows=[message],
-            lines=[record.line],
-            exception=name,
-            traceback=lane.chain,
-            link=lane.link,
-            frames=lane.frames,
-            headless=lane.headless,
-            ignored=lane.ignored,
-            own=1,
-        )
-        lane.open = False
-        self._open_tracebacks -= 1
-        lane.frames = []
+        event = _raised(lane, record.source, record.envelope, message, record.line, name)
+        self._end_frames(lane)
         lane.link = "group" if name.endswith("ExceptionGroup") else ""
-        lane.ignored = False
         lane.event = event
         self._latest, self._latest_line = event, record.line
 
@@ -258,27 +242,16 @@ class Assembler:
         """A traceback whose exception never came."""
         if not lane.open:
             return
-        lane.open = False
-        self._open_tracebacks -= 1
         if lane.frames and lane.last is not None:
             line, envelope = lane.last
-            self._done.append(
-                Event(
-                    source=self._source_of(lane),
-                    kind=Kind.EXCEPTION,
-                    envelope=envelope,
-                    rows=[lane.frames[-1]],
-                    lines=[line],
-                    traceback=lane.chain,
-                    link=lane.link,
-                    frames=lane.frames,
-                    headless=lane.headless,
-                    ignored=lane.ignored,
-                    own=1,
-                )
-            )
-        lane.frames = []
+            self._done.append(_raised(lane, self._source_of(lane), envelope, lane.frames[-1], line))
+        self._end_frames(lane)
         lane.link = ""
+
+    def _end_frames(self, lane: _Lane) -> None:
+        lane.open = False
+        self._open_tracebacks -= 1
+        lane.frames = []
         lane.ignored = False
 
     def _source_of(self, lane: _Lane) -> int:
@@ -362,3 +335,21 @@ class Assembler:
         if event.own > 1 and " validation error" in event.rows[0] and _PYDANTIC.search(event.rows[0]):
             event.root_row = 1
         self._done.append(event)
+
+
+def _raised(lane: _Lane, source: int, envelope: Envelope, row: str, line: int, name: str = "") -> Event:
+    """The exception a lane's open traceback ends in; without a name where it was cut off."""
+    return Event(
+        source=source,
+        kind=Kind.EXCEPTION,
+        envelope=envelope,
+        rows=[row],
+        lines=[line],
+        exception=name,
+        traceback=lane.chain,
+        link=lane.link,
+        frames=lane.frames,
+        headless=lane.headless,
+        ignored=lane.ignored,
+        own=1,
+    )
