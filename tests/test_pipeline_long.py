@@ -131,3 +131,36 @@ def test_many_repetitions_of_one_error_stay_within_bounds() -> None:
     rows = [said(f"KeyError: 'coal {n}'").replace("ERROR", "WARNING") for n in range(100)]
     report = ask(lines(*rows * 250, *[SERVED] * 100))
     assert report.verdict is Verdict.HEALTHY
+
+
+def wrapped(text: str, width: int) -> tuple[str, list[int]]:
+    """A text as a terminal of this width copies it, and the number of each line's first piece."""
+    rows: list[str] = []
+    places = []
+    for row in text.splitlines():
+        places.append(len(rows) + 1)
+        rows += [row[at : at + width] for at in range(0, len(row), width)] or [""]
+    return "\n".join(rows) + "\n", places
+
+
+@pytest.mark.parametrize("width", [90, 120, 160])
+@pytest.mark.parametrize("name", ["kv-cache-too-small", "cuda-oom-serving", "gated-repo-systemd"])
+def test_a_long_log_whose_end_was_wrapped(name: str, width: int) -> None:
+    s = sample(name)
+    end, places = wrapped(s.text, width)
+    long, _ = wrapped(LONG, width)
+    report = ask(long + end)
+    verdict, rule, line = first(report)
+    assert (verdict, rule) == (s.verdict, s.rule)
+    top = report.diagnoses[0]
+    begin, after = places[(s.line or 0) - 1], [*places, end.count("\n") + 1][s.line or 0]
+    assert long.count("\n") + begin <= (line or 0) < long.count("\n") + after
+    assert top.confidence >= ask(end).diagnoses[0].confidence >= 0.89
+
+
+def test_a_long_log_whose_quoted_end_is_read_without_its_marks() -> None:
+    s = sample("kv-cache-too-small")
+    quoted = "".join(f"> {row}\n" for row in (LONG + s.text).splitlines())
+    report = ask(quoted)
+    assert first(report) == (s.verdict, s.rule, (s.line or 0) + LONG.count("\n"))
+    assert any("quote marks" in note for note in report.notes)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from vdiag.advise.answer import answer
+from vdiag.advise.answer import Place, answer
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
 from vdiag.intake.formats import SAMPLE, detect
@@ -47,6 +47,7 @@ def diagnose(
     if repaired is not None:
         other = repaired.conclusion()
         if other.outbids(conclusion, repaired.trust):
+            other.backed(conclusion)
             reading, conclusion = repaired, other
     report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
     if not reading.parts:
@@ -75,9 +76,9 @@ class Reading:
         self.served: dict[int, list[Answered]] = {}
         self.spoke = False
         self.parts: dict[str, list[Input]] = {}  # rotated set → its files, oldest first
-        self.places: dict[int, list[int]] = {}  # input → physical line of each line as it was read
+        self.places: dict[int, Place] = {}  # inputs that were read repaired
         self.trust = 0.0  # what speaks for this reading against the plain one
-        self._pasted: dict[int, str] = {}  # the text of inputs that may have been pasted
+        self._pasted: dict[int, tuple[str, int]] = {}  # text that may have been pasted, and its first line
         self._done: list[str] = []
         self._total = 0
 
@@ -88,23 +89,31 @@ class Reading:
     def repaired(self) -> Reading | None:
         """These inputs read another way, where a paste seems to have damaged them."""
         repairs = {
-            number: done for number, text in self._pasted.items() if (done := repair(text)) is not None
+            number: done for number, text in self._pasted.items() if (done := repair(*text)) is not None
         }
         if not repairs:
             return None
         other = Reading(self._rulebook, self._window)
         other.parts = self.parts
         other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
-        other.events = [e for e in self.events if e.source not in repairs]
-        other.matches = [m for m in self.matches if m.event.source not in repairs]
-        other.served = {number: lines for number, lines in self.served.items() if number not in repairs}
+
+        def stays(source: int, line: int) -> bool:
+            return source not in repairs or line < repairs[source].first
+
+        other.events = [e for e in self.events if stays(e.source, e.lines[0])]
+        other.matches = [m for m in self.matches if stays(m.event.source, m.event.lines[0])]
+        other.served = {
+            number: [request for request in served if stays(number, request[0])]
+            for number, served in self.served.items()
+        }
         for number, done in repairs.items():
-            keeper = Keeper(other._matcher, other.served.setdefault(number, []))
+            keeper = Keeper(other._matcher, other.served[number])
+            keeper.whole = done.first == 1
             assembler = Assembler()
             kept = _kept(self._window)
-            keeper.take(assembler.feed(_inside(kept, Scanner(number).joined(done.lines))))
+            keeper.take(assembler.feed(_inside(kept, Scanner(number).joined(done.lines, done.first))))
             other._keep(keeper, assembler, kept)
-            other.places[number] = done.places
+            other.places[number] = done.place
             other._done += [f"{self.inputs[number].name}: {what}" for what in done.done]
             other.trust = max(other.trust, done.trust)
         return other
@@ -177,8 +186,8 @@ class Reading:
         if kept is not None and not binary:
             told.gaps += kept.gaps()
             self.spoke = spoke or kept.some
-        if sieve is None and decoder is None and not binary:
-            self._pasted[number] = decode(blocks.tail)
+        if decoder is None and not binary:
+            self._pasted[number] = decode(blocks.tail), first
         self._total += blocks.bytes
         told.bytes = blocks.bytes
         told.lines = (

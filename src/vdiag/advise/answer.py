@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from vdiag import __version__
@@ -38,13 +39,15 @@ CUT = "reading ended early"  # how a gap says that an input could not be read to
 MOST_TEXT = 2000  # characters quoted of one line
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
+Place = Callable[[int], int]  # the physical line of a line as it was read
+
 
 def answer(
     conclusion: Conclusion,
     inputs: list[Input],
     rulebook: Rulebook,
     notes: list[str],
-    places: dict[int, list[int]],
+    places: Mapping[int, Place],
 ) -> Report:
     """The report of a conclusion. `places` gives the physical lines of inputs that were read repaired."""
     blames = conclusion.blames
@@ -76,7 +79,7 @@ def answer(
             inputs[number].gaps.append(gap)
     if places:
         told = {gap.what for _, gap in found}
-        _placed(report, {inputs[number].name: lines for number, lines in places.items()}, told)
+        _placed(report, {inputs[number].name: place for number, place in places.items()}, told)
     return report
 
 
@@ -95,12 +98,12 @@ def _text(value: Any) -> str | None:
     return None if value is None else str(value)
 
 
-def _placed(report: Report, places: dict[str, list[int]], told: set[str]) -> None:
+def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None:
     """Line numbers as they are in the text that was given."""
 
     def at(source: str, line: int) -> int:
-        lines = places.get(source)
-        return lines[min(line, len(lines)) - 1] if lines and line > 0 else line
+        place = places.get(source)
+        return place(line) if place is not None and line > 0 else line
 
     for diagnosis in report.diagnoses:
         source = diagnosis.source

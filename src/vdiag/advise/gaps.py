@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from vdiag.advise.fixes import command
-from vdiag.model import Event, Gap, Kind, Role, Verdict
-from vdiag.reason.blame import Blame
+from vdiag.model import Event, Gap, Kind, Verdict
+from vdiag.reason.blame import Blame, Node
 from vdiag.reason.conclude import Conclusion
 
 BEGINNING = 3  # lines within which a traceback without a head means that the log begins in it
@@ -20,6 +20,12 @@ _WHOLE = {
 }
 _KERNEL = {
     "kubernetes": "kubectl describe pod <pod> | grep -A8 'Last State'",
+}
+_DEBUG = {
+    "systemd": "sudo systemctl edit <unit>    # [Service] Environment=VLLM_LOGGING_LEVEL=DEBUG",
+    "docker": "docker run -e VLLM_LOGGING_LEVEL=DEBUG …",
+    "compose": "docker compose run -e VLLM_LOGGING_LEVEL=DEBUG <service> 2>&1 | vdiag",
+    "kubernetes": "kubectl set env deployment/<deployment> VLLM_LOGGING_LEVEL=DEBUG",
 }
 
 
@@ -35,6 +41,7 @@ def find_gaps(conclusion: Conclusion, context: Mapping[str, Any]) -> list[tuple[
             _ends_inside(blame, context),
             _half(blame, context),
             _silent(blame, context),
+            _hushed(blame, context),
         ):
             if gap is not None:
                 found.append((blame.episode.source, gap))
@@ -75,8 +82,7 @@ def _half(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
     """Only the API server speaks, and it says that another process failed."""
     if blame.roots or not blame.notices:
         return None
-    roles = {e.envelope.role for e in blame.episode.events if e.envelope.role}
-    if roles != {"APIServer"}:
+    if _roles(blame) != {"APIServer"}:
         return None
     line = blame.notices[0].line
     return Gap(
@@ -86,25 +92,47 @@ def _half(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
     )
 
 
+def _roles(blame: Blame) -> set[str]:
+    return {e.envelope.role for e in blame.episode.events if e.envelope.role}
+
+
 def _silent(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
-    """A process died without a word, and nothing of the kernel's is here."""
-    if blame.roots or any(_outside(e) for e in blame.episode.events):
+    """A process died without a word, and nothing of the kernel's is here.
+
+    Either a line says so, or the start is here with the engine's own lines and they tell of no failure.
+    """
+    if blame.roots or blame.cut or not blame.notices or any(_outside(e) for e in blame.episode.events):
         return None
-    death = next(
-        (
-            n
-            for n in blame.notices
-            if n.rule is not None and n.rule.role is Role.TRAILER and n.rule.marks == "death"
-        ),
-        None,
-    )
-    if death is None:
+    death = _death(blame)
+    begun = any(mark.what == "start" for mark in blame.episode.marks)
+    if death is None and not (begun and _roles(blame) - {"APIServer"}):
         return None
     command = _command(
         _KERNEL, context, "journalctl -k -b --no-pager > kernel.log; vdiag vllm.log kernel.log"
     )
-    return Gap("the kernel log is needed to tell why the process died", death.line, command)
+    line = (death or blame.notices[0]).line
+    return Gap("the kernel log is needed to tell why the process died", line, command)
+
+
+def _death(blame: Blame) -> Node | None:
+    """The line that notices that a process died without a word."""
+    return next((n for n in blame.notices if n.rule is not None and n.rule.marks == "death"), None)
 
 
 def _outside(event: Event) -> bool:
     return event.kind is Kind.KERNEL
+
+
+def _hushed(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
+    """vLLM tells of a failure without its cause, and none of its ordinary lines are here."""
+    if blame.roots or blame.cut or not blame.notices or _death(blame) or _half(blame, context):
+        return None
+    levels = {e.envelope.level for e in blame.episode.events if e.envelope.origin}
+    if not levels or levels & {"INFO", "DEBUG"}:
+        return None
+    command = _command(_DEBUG, context, "VLLM_LOGGING_LEVEL=DEBUG vllm serve … 2>&1 | tee vllm.log")
+    return Gap(
+        "of vLLM only warnings and errors are here: the log level, or a filter, hides what it did before",
+        blame.notices[0].line,
+        command,
+    )

@@ -75,6 +75,13 @@ class Conclusion(msgspec.Struct):
             return self.verdict is Verdict.DIAGNOSED and self.findings[0].confidence >= SURE
         return self.support + trust > plain.support
 
+    def backed(self, plain: Conclusion) -> None:
+        """What the plain reading says as well, of this repaired one, is as sure as there."""
+        for mine, its in zip(self.findings[:1], plain.findings[:1], strict=False):
+            a, b = mine.node.rule, its.node.rule
+            if a is not None and b is not None and a.id == b.id:
+                mine.confidence = max(mine.confidence, its.confidence)
+
 
 def conclude(
     events: list[Event],

@@ -178,12 +178,11 @@ class Scanner:
         if len(following) >= 2 and all(pattern.match(strip_escapes(row)) for row in following):
             self._prefix = pattern
 
-    def joined(self, lines: Iterable[list[str]]) -> Iterator[Record]:
-        """Records of logical lines that stood in pieces; pieces are numbered through from 1.
+    def joined(self, lines: Iterable[list[str]], number: int = 1) -> Iterator[Record]:
+        """Records of logical lines that stood in pieces; pieces are numbered through from `number`.
 
         A row of a traceback comes whole; a message keeps its pieces as rows, so that a match tells its line.
         """
-        number = 1
         for pieces in lines:
             first, number = number, number + len(pieces)
             if len(pieces) == 1:

@@ -47,13 +47,19 @@ class Repaired(msgspec.Struct):
 
     lines: list[list[str]]  # logical lines, each of one or more pieces
     places: list[int]  # physical line of each piece, in reading order
+    first: int  # physical line where the text begins; the pieces are numbered through from it
     done: list[str]  # what was done, in words
     trust: float  # what speaks for it against the plain reading
 
+    def place(self, line: int) -> int:
+        """The physical line of a piece, by its number as it was read."""
+        at = min(line - self.first, len(self.places) - 1)
+        return self.places[at] if at >= 0 else line
 
-def repair(text: str) -> Repaired | None:
-    """The repaired reading of a text, or None where nothing seems to be wrong with it."""
-    pieces: list[Piece] = list(enumerate(text.split("\n"), 1))
+
+def repair(text: str, first: int = 1) -> Repaired | None:
+    """The repaired reading of a text that begins on line `first`, or None where nothing seems to be wrong with it."""
+    pieces: list[Piece] = list(enumerate(text.split("\n"), first))
     if pieces and not pieces[-1][1]:
         pieces.pop()
     if len(pieces) < 2:
@@ -74,6 +80,7 @@ def repair(text: str) -> Repaired | None:
     return Repaired(
         lines=[[text for _, text in line] for line in lines],
         places=[n for line in lines for n, _ in line],
+        first=first,
         done=done,
         trust=0.1 if TURNED in done else 0.02,
     )
