@@ -82,10 +82,11 @@ def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
-        expressions=[_escaped(x) for x in literals],
+        expressions=list(literals),
         ids=list(range(len(literals))),
         elements=len(literals),
         flags=[0] * len(literals),
+        literal=True,
     )
 
     def scan(data: bytes | memoryview) -> Hits:
@@ -99,10 +100,6 @@ def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits
         return hits
 
     return scan
-
-
-def _escaped(literal: bytes) -> bytes:
-    return b"".join(bytes([c]) if chr(c).isalnum() and c < 128 else b"\\x%02x" % c for c in literal)
 
 
 def _aho(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits]:
