@@ -7,6 +7,7 @@ quicker than building either. All give the same answer.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from functools import lru_cache
 from typing import Any
@@ -82,11 +83,10 @@ def _hyperscan(literals: Sequence[bytes]) -> Callable[[bytes | memoryview], Hits
 
     database = hyperscan.Database(mode=hyperscan.HS_MODE_BLOCK)
     database.compile(
-        expressions=list(literals),
+        expressions=[re.escape(x).replace(b"\0", rb"\x00") for x in literals],
         ids=list(range(len(literals))),
         elements=len(literals),
         flags=[0] * len(literals),
-        literal=True,
     )
 
     def scan(data: bytes | memoryview) -> Hits:
