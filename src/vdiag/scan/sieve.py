@@ -21,6 +21,7 @@ GENERIC_LOUD = (
 GENERIC_QUIET = ("ERROR ", "CRITICAL ", "blob data]", " messages from ")
 NEAR = 2048  # bytes behind a loud hit that are read with it
 KEEP = 256  # lines kept of a quiet literal, first and last
+IDLE = 64  # hits of a loud literal without a traceback until it is quiet
 PIECE = 256 * 1024  # bytes searched at a time
 MORE = 64 * 1024  # bytes read on at a time while a traceback is open
 MOST_MORE = 1024 * 1024
@@ -117,7 +118,7 @@ class Sieve:
                     held.append(segment)
                 continue
             self._idle[number] += 1
-            if self._idle[number] > KEEP:  # it hit that often and no traceback came of it
+            if self._idle[number] > IDLE:  # it hit that often and no traceback came of it
                 self._loud[number] = False
             begin = max(begin, done, self._end)
             if begin < self._quiet_end:  # the same line as a quiet hit: read already, or taken back
