@@ -76,6 +76,14 @@ def test_a_good_rule_has_nothing_to_be_said(said):
         ),
         ({"fixes": [{"do": "Mend", "unset": ["nonsense"]}]}, "fixes[0].unset[0]", "no version"),
         ({"fixes": [{"do": "Mend", "since": "newest"}]}, "fixes[0].since", "no version number"),
+        ({"refs": ["docs.vllm.ai/en/latest"]}, "refs[0]", "no https:// address"),
+        ({"refs": ["https://docs.vllm.ai/en latest"]}, "refs[0]", "no https:// address"),
+        ({"upstream": [{"issue": "#123"}]}, "upstream[0].issue", "owner/repo#number"),
+        (
+            {"upstream": [{"issue": "acme/x#1", "fixed_in": "1.0"}]},
+            "upstream[0].fixed_in",
+            "a version of what",
+        ),
     ],
 )
 def test_each_fault_is_an_error_with_its_field(said, changes, field, words):

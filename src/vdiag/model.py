@@ -195,6 +195,18 @@ class Fix(msgspec.Struct):
     note: str = ""
 
 
+class Fixed(msgspec.Struct):
+    """A fix of this failure upstream, and whether the log's version has it."""
+
+    issue: str  # owner/repo#number
+    url: str
+    package: str  # its name for pip
+    fixed_in: str
+    version: str | None  # of the package, by the log; None: unknown
+    has_fix: bool | None  # whether `version` has it; None: unknown
+    said: str  # all of that in a sentence
+
+
 class Diagnosis(msgspec.Struct):
     """A cause, the lines that prove it, what it explains, its facts and its ranked fixes."""
 
@@ -222,6 +234,7 @@ class Diagnosis(msgspec.Struct):
     search: str = ""  # a link that looks for the same failure upstream
     last_source: str = ""  # the input of `last_line`; empty: `source`
     recovered_in: str = ""  # the input of `recovered_at`; empty: `source`
+    upstream: list[Fixed] = []
 
 
 class EpisodeInfo(msgspec.Struct):

@@ -33,6 +33,7 @@ from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
 from vdiag.reason.story import Episode
 from vdiag.reason.unknown import fingerprint, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
+from vdiag.rulebook.schema import Rule
 
 SCHEMA = "vdiag.report/1"
 CUT = "reading ended early"  # how a gap says that an input could not be read to its end
@@ -203,12 +204,22 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     if rule is not None:
         diagnosis.title, diagnosis.why, diagnosis.fixes, diagnosis.avoid = fill(rule, captures, facts)
         diagnosis.facts = facts_of(rule, captures, facts)
-        diagnosis.refs = list(rule.refs) + [f"https://github.com/{_issue(u.issue)}" for u in rule.upstream]
+        diagnosis.refs = list(rule.refs)
+        if rule.upstream:
+            _upstream(diagnosis, rule, facts)
     if finding.kind == NOTICED:
         _noticed(diagnosis, finding, facts)
     elif finding.kind != CAUSE:
         _unknown(diagnosis, event, facts)
     return diagnosis
+
+
+def _upstream(diagnosis: Diagnosis, rule: Rule, facts: dict[str, Any]) -> None:
+    from vdiag.advise import upstream  # late: most rules have none
+
+    diagnosis.refs += [upstream.link(item.issue) for item in rule.upstream]
+    diagnosis.upstream = upstream.known_fixes(rule, facts)
+    diagnosis.fixes = upstream.with_upgrade(diagnosis.fixes, diagnosis.upstream, facts)
 
 
 def _other(source: int, diagnosis: int, inputs: list[Input]) -> str:
@@ -222,11 +233,6 @@ def _line_here(node: Node, blame: Blame) -> int:
     if node.event.source == episode.source:
         return node.line
     return min((n.line for n in blame.notices if n.event.source == episode.source), default=episode.last_line)
-
-
-def _issue(name: str) -> str:
-    repo, _, number = name.partition("#")
-    return f"{repo}/issues/{number}"
 
 
 def _later(node: Node, blame: Blame) -> list[Node]:

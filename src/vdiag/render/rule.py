@@ -6,13 +6,14 @@ import re
 from typing import TYPE_CHECKING, Any
 
 from vdiag.advise import form
+from vdiag.advise.upstream import link
 from vdiag.model import Role
 from vdiag.render.page import Page
 from vdiag.render.sections import SAFETY, commands, sentence
 
 if TYPE_CHECKING:
     from vdiag.rulebook import Rule
-    from vdiag.rulebook.schema import FixRule
+    from vdiag.rulebook.schema import FixRule, Upstream
 
 ROLES = {
     Role.CAUSE: "",
@@ -51,7 +52,7 @@ def render(rule: Rule, *, width: int) -> Page:
         page.heading("Avoid")
         for text in rule.avoid:
             page.prose(sentence(_open(text)), first="- ", indent="  ")
-    links = [*rule.refs, *(_issue(item.issue, item.fixed_in) for item in rule.upstream)]
+    links = [*rule.refs, *map(_issue, rule.upstream)]
     if links:
         page.heading("To read")
         for link in links:
@@ -130,8 +131,7 @@ def _wording(phrase: str) -> str:
     return "".join(said)
 
 
-def _issue(issue: str, fixed_in: str) -> str:
-    """`owner/repo#12` as a link, with the version that fixed it."""
-    repository, _, number = issue.partition("#")
-    link = f"https://github.com/{repository}/issues/{number}" if number else issue
-    return f"{link}  # fixed in {fixed_in}" if fixed_in else link
+def _issue(item: Upstream) -> str:
+    """An issue as a link, with the version that fixed it."""
+    fixed = f"  # fixed in {item.package_name} {item.fixed_in}" if item.fixed_in else ""
+    return f"{link(item.issue)}{fixed}"

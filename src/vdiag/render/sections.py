@@ -56,6 +56,10 @@ def answer(page: Page, diagnosis: Diagnosis, headline: str, everything: bool) ->
 
 def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
     """What stands below the answer."""
+    if diagnosis.upstream:
+        page.heading("Known upstream")
+        for item in diagnosis.upstream:
+            page.prose(item.said)
     if diagnosis.why:
         page.heading("Why")
         page.prose(diagnosis.why)

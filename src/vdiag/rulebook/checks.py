@@ -26,6 +26,8 @@ from vdiag.rulebook.wordings import (
 _ID = re.compile(r"[a-z0-9]+(?:-[a-z0-9]+)*\Z")
 _FACT = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
 _CONDITION = re.compile(r"(?:not\s+)?[a-z][a-z0-9_]*(?:\s*=\s*\S.*)?\Z")
+_ISSUE = re.compile(r"[\w.-]+/[\w.-]+#\d+\Z")
+_LINK = re.compile(r"https?://[\w-]+(?:\.[\w-]+)+(?::\d+)?(?:/\S*)?\Z")
 _VERSION = re.compile(r"\d+(?:\.\d+)*(?:\.?(?:post|rc|dev)\d+)?\Z")
 
 
@@ -138,6 +140,25 @@ def versions_are_versions(placed: Placed, book: Book) -> Iterator[Said]:
             yield Said(field, f"`{version}` is no version number")
 
 
+def references_are_links(placed: Placed, book: Book) -> Iterator[Said]:
+    """What is to be read is an address that a browser opens."""
+    for index, text in enumerate(placed.rule.refs):
+        if not _LINK.match(text):
+            yield Said(f"refs[{index}]", f"`{text}` is no https:// address")
+
+
+def upstream_is_named(placed: Placed, book: Book) -> Iterator[Said]:
+    """An issue is `owner/repo#number`; what it was fixed in is a version of a package that is known."""
+    for index, item in enumerate(placed.rule.upstream):
+        if not _ISSUE.match(item.issue):
+            yield Said(f"upstream[{index}].issue", f"`{item.issue}` is not `owner/repo#number`")
+        elif item.fixed_in and not item.package_name:
+            message = f"is a version of what? {item.issue} is not vLLM's: name the `package`"
+            yield Said(f"upstream[{index}].fixed_in", message)
+        if item.package and not item.fixed_in:
+            yield Said(f"upstream[{index}].package", "says nothing without `fixed_in`", "warning")
+
+
 CHECKS: tuple[Check, ...] = (
     id_is_well_formed,
     title_is_a_headline,
@@ -152,6 +173,8 @@ CHECKS: tuple[Check, ...] = (
     facts_exist,
     arguments_exist,
     versions_are_versions,
+    references_are_links,
+    upstream_is_named,
     examples_are_not_contested,
 )
 

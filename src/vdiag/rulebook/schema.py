@@ -12,6 +12,8 @@ import msgspec
 
 from vdiag.model import Phase, Role, Safety, Severity
 
+VLLM = "vllm-project/vllm"
+
 
 class Pattern(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """A wording as a regular expression, for what a phrase cannot say. White space in it matches any."""
@@ -42,8 +44,14 @@ class FixRule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
 class Upstream(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     """An upstream issue about this failure."""
 
-    issue: str
-    fixed_in: str = ""
+    issue: str  # owner/repo#number
+    fixed_in: str = ""  # the first version of `package` that has the fix
+    package: str = ""  # what to upgrade, by its name for pip; needed where the issue is not vLLM's own
+
+    @property
+    def package_name(self) -> str:
+        """The package that `fixed_in` speaks of; empty where it is not said."""
+        return self.package or ("vllm" if self.issue.startswith(f"{VLLM}#") else "")
 
 
 class Rule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
