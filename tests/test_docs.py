@@ -16,15 +16,18 @@ from pathlib import Path
 import click
 import msgspec
 import pytest
+from click.testing import CliRunner
 
 from test_cli_diagnose import World
 from vdiag.assemble import assembler
+from vdiag.cli import rules_catalogue
 from vdiag.cli.commands import main
 from vdiag.cli.status import ExitStatus
 from vdiag.intake import blocks as reading
 from vdiag.match import keeper, matcher
 from vdiag.model import Phase, Role, Severity, Verdict
 from vdiag.reason import confidence
+from vdiag.render import catalogue
 from vdiag.rulebook.schema import FixRule, Rule, Upstream
 from vdiag.rulebook.shipped import shipped
 from vdiag.scan import records, sieve
@@ -32,6 +35,7 @@ from vdiag.scan import records, sieve
 ROOT = Path(__file__).parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
 DOCS = {path.name: path.read_text(encoding="utf-8") for path in sorted((ROOT / "docs").glob("*.md"))}
+CATALOGUE = rules_catalogue.pages_of([ROOT / "rules"], [])
 EVERYTHING = "\n".join([README, *DOCS.values()])
 
 CUT = "[…]"  # on a line of its own in a sample output: lines were left out
@@ -103,6 +107,64 @@ def test_rule_fields_are_documented() -> None:
     assert listed - schema == set(), "documented, but no field"
     untold = {name for name in schema - listed if not re.search(rf"`{name}:?`|(?<!\w){name}: ", text)}
     assert untold == set(), "fields that docs/rules.md does not tell of"
+
+
+def anchors(page: str) -> set[str]:
+    """The anchors GitHub gives the headings of a page whose headings are names: letters, digits, `-` and `_`."""
+    headings = re.findall(r"^#+ (.+)$", page, re.MULTILINE)
+    return {re.sub(r"[^a-z0-9_ -]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+MOST_RENDERED = 500_000  # bytes of a Markdown page that GitHub still renders
+
+
+def test_the_catalogue_is_that_of_the_rules() -> None:
+    old = rules_catalogue.out_of_date(CATALOGUE, ROOT / "docs" / "catalogue")
+    assert old == [], "run `vdiag rules catalogue`"
+
+
+def test_the_catalogue_leads_from_its_index_to_every_rule() -> None:
+    index = CATALOGUE[catalogue.INDEX]
+    links = re.findall(r"\]\(([\w-]*(?:\.md)?)#([^)]+)\)", index)
+    there = {name: anchors(page) for name, page in CATALOGUE.items()}
+    assert [(page, anchor) for page, anchor in links if anchor not in there[page or catalogue.INDEX]] == []
+    assert {anchor for page, anchor in links if page} == {rule.id for rule in shipped().rules}
+    assert max(len(page.encode()) for page in CATALOGUE.values()) < MOST_RENDERED
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("it says <name> and *more*", r"it says \<name\> and \*more\*"),
+        ("a `<name>` in code", "a `<name>` in code"),
+        ("an odd ` before <name>", r"an odd ` before \<name\>"),
+    ],
+)
+def test_texts_of_rules_are_no_markup(text: str, said: str) -> None:
+    assert catalogue.plain(text) == said
+
+
+@pytest.mark.parametrize(("text", "said"), [("a", "`a`"), ("a `b` c", "``a `b` c``"), ("`a`", "`` `a` ``")])
+def test_messages_are_code(text: str, said: str) -> None:
+    assert catalogue.code(text) == said
+
+
+def test_a_catalogue_of_other_rules(folder: Path) -> None:
+    (folder / "old").mkdir()
+    (folder / "old" / "README.md").write_text(catalogue.MARK, encoding="utf-8")
+    (folder / "old" / "gone.md").write_text(catalogue.MARK, encoding="utf-8")
+    (folder / "old" / "mine.md").write_text("# Mine", encoding="utf-8")
+    asked = CliRunner().invoke(main, ["rules", "catalogue", "my-rules.yaml", "--into", "old", "--check"])
+    assert asked.exit_code == 1
+    assert "gone.md: out of date" in asked.output
+    assert CliRunner().invoke(main, ["rules", "catalogue", "my-rules.yaml", "--into", "old"]).exit_code == 0
+    names = sorted(path.name for path in (folder / "old").iterdir())
+    assert names == sorted(["README.md", f"{folder.resolve().name}.md", "mine.md"])
+    page = (folder / "old" / f"{folder.resolve().name}.md").read_text(encoding="utf-8")
+    for part in ("### acme-plugin-missing", "`acme: plugin <plugin> is missing`", "Install the plugin into"):
+        assert part in page
+    again = CliRunner().invoke(main, ["rules", "catalogue", "my-rules.yaml", "--into", "old", "--check"])
+    assert (again.exit_code, again.output) == (0, "")
 
 
 KIB, MIB = 1 << 10, 1 << 20

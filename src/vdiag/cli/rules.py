@@ -30,6 +30,7 @@ def rules() -> None:
     vdiag rules test --explain vllm.log which rules match a log, which wins, and why
     vdiag rules new --from vllm.log:141 draft a rule from a line
     vdiag rules audit vllm-0.11.0.whl   hold the rules against a release of vLLM
+    vdiag rules catalogue               write all rules as Markdown pages
     """
 
 
@@ -205,6 +206,43 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
             click.echo(row)
     stale = any(found.reason == auditing.GONE for found in answer.unmatched)
     _leave(FAULTY if stale or answer.wrong_versions else 0)
+
+
+@rules.command()
+@PATHS
+@click.option(
+    "--into",
+    metavar="FOLDER",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where the pages go; default: docs/catalogue of the checkout vdiag runs from.",
+)
+@click.option("--check", is_flag=True, help="Write nothing; exit status 1 if a page is out of date.")
+def catalogue(paths: tuple[Path, ...], into: Path | None, check: bool) -> None:
+    """Write all rules as Markdown pages: an index, and a page for each folder of rule files.
+
+    Without PATH: the rules of the checkout vdiag runs from, else your own. Exit status: 1 if a page is out of date
+    (with --check), 2 if a rule file cannot be read.
+    """
+    from vdiag.cli.rules_catalogue import out_of_date, pages_of, write
+    from vdiag.rulebook.shipped import checkout_rules
+
+    checkout = checkout_rules()
+    if into is None and checkout is not None and not paths:
+        into = checkout.parent / "docs" / "catalogue"
+    if into is None:
+        raise click.UsageError("give the folder: --into FOLDER")
+    problems: list[Problem] = []
+    texts = pages_of(paths or _own_paths(), problems)
+    for problem in problems:
+        click.echo(str(problem), err=True)
+    if problems:
+        _leave(UNREADABLE)
+    old = out_of_date(texts, into)
+    if not check:
+        write(texts, into, old)
+    for name in old:
+        click.echo(f"{into / name}: {'out of date' if check else 'written' if name in texts else 'removed'}")
+    _leave(FAULTY if check and old else 0)
 
 
 def _read(path: Path) -> Source:

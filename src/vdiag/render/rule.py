@@ -28,20 +28,20 @@ _FACT = re.compile(r"(?<![{$])\{([a-z][a-z0-9_]*)\}(?!\})")
 def render(rule: Rule, *, width: int) -> Page:
     """The page of one rule."""
     page = Page(width)
-    page.prose(f"{rule.id}: {sentence(_open(rule.title))}", style="bold")
+    page.prose(f"{rule.id}: {sentence(opened(rule.title))}", style="bold")
     page.blank()
     severity = f" Severity: {rule.severity.value}." if rule.role is Role.CAUSE else ""
     page.prose(f"Role: {rule.role.value}{ROLES[rule.role]}.{severity}")
     if rule.why:
         page.heading("Why")
-        page.prose(_open(rule.why).strip())
+        page.prose(opened(rule.why).strip())
     if rule.takes:
         page.heading("How long it takes")
         page.prose(rule.takes)
     if rule.phrases or rule.patterns:
         page.heading("How a log says it")
         for phrase in rule.phrases:
-            page.prose(_wording(phrase), first="- ", indent="  ")
+            page.prose(wording(phrase), first="- ", indent="  ")
         for pattern in rule.patterns:
             page.prose(f"pattern: {pattern.regex.strip()}", first="- ", indent="  ")
     if rule.fixes:
@@ -51,7 +51,7 @@ def render(rule: Rule, *, width: int) -> Page:
     if rule.avoid:
         page.heading("Avoid")
         for text in rule.avoid:
-            page.prose(sentence(_open(text)), first="- ", indent="  ")
+            page.prose(sentence(opened(text)), first="- ", indent="  ")
     links = [*rule.refs, *map(_issue, rule.upstream)]
     if links:
         page.heading("To read")
@@ -62,14 +62,14 @@ def render(rule: Rule, *, width: int) -> Page:
 
 def _fix(page: Page, fix: FixRule, first: str) -> None:
     indent = " " * len(first)
-    page.prose(f"{_open(fix.do).strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=indent)
-    env = {name: _open(value) for name, value in fix.env.items()}
+    page.prose(f"{opened(fix.do).strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=indent)
+    env = {name: opened(value) for name, value in fix.env.items()}
     deploy = dict(text.split("=", 1) for text in fix.only_if if text.startswith("deploy="))
     commands(
         page,
         [
-            *map(_open, fix.run),
-            *form.change(_opened(fix.set), fix.unset, env, deploy, _opened(fix.container)),
+            *map(opened, fix.run),
+            *form.change(_all_opened(fix.set), fix.unset, env, deploy, _all_opened(fix.container)),
         ],
     )
     bounds = [
@@ -77,7 +77,7 @@ def _fix(page: Page, fix: FixRule, first: str) -> None:
         f"up to vLLM {fix.until}" if fix.until else "",
     ]
     only = " and ".join([*filter(None, bounds), *(f"if {_condition(text)}" for text in fix.only_if)])
-    for text in (f"Note: {sentence(_open(fix.note))}" if fix.note else "", f"Only {only}." if only else ""):
+    for text in (f"Note: {sentence(opened(fix.note))}" if fix.note else "", f"Only {only}." if only else ""):
         if text:
             page.prose(text, first=indent, indent=indent)
 
@@ -97,26 +97,26 @@ def _named(fact: str) -> str:
     return fact.strip().replace("_", " ")
 
 
-def _open(text: str) -> str:
+def opened(text: str) -> str:
     """`{fitting_len}` as `<fitting len>`, or without the brackets where it stands in such already."""
 
-    def opened(found: re.Match[str]) -> str:
+    def shown(found: re.Match[str]) -> str:
         within = text.rfind("<", 0, found.start()) > text.rfind(">", 0, found.start())
         return _named(found[1]) if within else f"<{_named(found[1])}>"
 
-    return _FACT.sub(opened, text)
+    return _FACT.sub(shown, text)
 
 
-def _opened(value: Any) -> Any:
+def _all_opened(value: Any) -> Any:
     """The same for all texts of a value."""
     if isinstance(value, str):
-        return _open(value)
+        return opened(value)
     if isinstance(value, dict):
-        return {name: _opened(item) for name, item in value.items()}
-    return [_opened(item) for item in value] if isinstance(value, list) else value
+        return {name: _all_opened(item) for name, item in value.items()}
+    return [_all_opened(item) for item in value] if isinstance(value, list) else value
 
 
-def _wording(phrase: str) -> str:
+def wording(phrase: str) -> str:
     """A phrase as a message: what varies in `<…>`, alternatives in `(… or …)`, what may be missing in `[…]`."""
     from vdiag.rulebook.phrases import Choice, Hole, Maybe, parse_phrase
 
