@@ -36,7 +36,8 @@ def test_it_is_one_object_with_a_newline_at_its_end() -> None:
 def test_it_keeps_the_contract() -> None:
     decoded = json.loads(render_json.render(report()))
     assert list(decoded) == [
-        "schema", "vdiag", "verdict", "inputs", "environment", "diagnoses", "episodes", "memory", "also_seen", "notes"
+        "schema", "vdiag", "verdict", "inputs", "environment", "diagnoses", "episodes", "memory", "also_seen", "notes",
+        "harmless",
     ]  # fmt: skip
     assert decoded["verdict"] == "diagnosed"
     assert decoded["diagnoses"][0]["severity"] == "fatal"

@@ -304,6 +304,7 @@ class Follower:
 def renumber(report: Report, place: Callable[[int], int], source: str) -> None:
     """Gives the lines of one input other numbers; 0 means none and stays."""
     numbered: list[tuple[object, str, str]] = [(seen, "line", seen.source) for seen in report.also_seen]
+    numbered += [(item, "line", item.source) for item in report.harmless]
     for episode in report.episodes:
         numbered.append((episode, "first_line", episode.source))
         numbered.append((episode, "last_line", episode.last_source or episode.source))

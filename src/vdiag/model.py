@@ -260,6 +260,18 @@ class AlsoSeen(msgspec.Struct):
     reason: str
 
 
+class Harmless(msgspec.Struct):
+    """A line that looks alarming and that healthy servers print, with what it means."""
+
+    rule: str
+    title: str
+    why: str
+    line: int  # of the first
+    source: str
+    text: str
+    times: int = 1
+
+
 class Report(msgspec.Struct):
     """The whole answer."""
 
@@ -273,3 +285,4 @@ class Report(msgspec.Struct):
     memory: dict[str, Any] | None = None
     also_seen: list[AlsoSeen] = []
     notes: list[str] = []
+    harmless: list[Harmless] = []  # the most alarming first

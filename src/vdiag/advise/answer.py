@@ -19,6 +19,7 @@ from vdiag.model import (
     Explained,
     Fix,
     Gap,
+    Harmless,
     Input,
     Kind,
     Phase,
@@ -38,6 +39,7 @@ from vdiag.rulebook.schema import Rule
 SCHEMA = "vdiag.report/1"
 CUT = "reading ended early"  # how a gap says that an input could not be read to its end
 MOST_TEXT = 2000  # characters quoted of one line
+_ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming first
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
@@ -69,6 +71,7 @@ def answer(
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
+        harmless=_harmless(blames, inputs),
     )
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
@@ -123,6 +126,8 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         ]
     for seen in report.also_seen:
         seen.line = at(seen.source, seen.line)
+    for harmless in report.harmless:
+        harmless.line = at(harmless.source, harmless.line)
     for episode in report.episodes:
         ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
         episode.first_line, episode.last_line = min(ends), max(ends)
@@ -347,6 +352,33 @@ def _also_seen(blames: list[Blame], inputs: list[Input]) -> list[AlsoSeen]:
             key = (node.rule.id if node.rule else None, reason)
             seen.setdefault(key, AlsoSeen(key[0], node.line, quote.source, quote.text[:300], reason))
     return list(seen.values())[:MOST_LISTED]
+
+
+def _harmless(blames: list[Blame], inputs: list[Input]) -> list[Harmless]:
+    """What healthy servers print too, each rule once, in the order of how it was printed: errors, warnings, the rest."""
+    nodes: dict[str, list[Node]] = {}
+    facts: dict[str, dict[str, Any]] = {}
+    for blame in blames:
+        for node in blame.harmless:
+            if node.rule is not None:
+                nodes.setdefault(node.rule.id, []).append(node)
+                facts.setdefault(node.rule.id, blame.episode.facts)
+    ranked = sorted(nodes.values(), key=lambda own: min(_ALARMING.index(_level(node)) for node in own))
+    return [_told(own, facts, inputs) for own in ranked[:MOST_LISTED]]
+
+
+def _level(node: Node) -> str:
+    level = node.event.envelope.level
+    return level if level in _ALARMING else ""
+
+
+def _told(own: list[Node], facts: dict[str, dict[str, Any]], inputs: list[Input]) -> Harmless:
+    first = own[0]
+    rule = first.rule
+    assert rule is not None
+    title, why, _, _ = fill(rule, first.match.captures if first.match else {}, facts[rule.id])
+    quote = _quote(first, inputs)
+    return Harmless(rule.id, title, why, quote.line, quote.source, quote.text[:300], len(own))
 
 
 def _starting_notes(episode: Episode, rulebook: Rulebook) -> list[str]:

@@ -18,6 +18,8 @@ def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
         _diagnosis(diagnosis, sets)
     for item in report.also_seen:
         item.source, item.line = _at(sets, item.source, item.line)
+    for harmless in report.harmless:
+        harmless.source, harmless.line = _at(sets, harmless.source, harmless.line)
     for episode in report.episodes:
         source = episode.source
         episode.source, episode.first_line = _at(sets, source, episode.first_line)

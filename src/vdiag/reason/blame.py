@@ -54,6 +54,7 @@ class Blame(msgspec.Struct):
     notices: list[Node] = []  # trailers and deaths: lines that notice a failure
     explained: list[Node] = []  # consequences of the first root
     aside: list[tuple[Node, str]] = []  # considered and set aside, with the reason
+    harmless: list[Node] = []  # lines that look alarming and are not
     failed: bool = False
     at_home: bool = True  # the log is a vLLM server's, or speaks of one
     cut: list[Event] = []  # tracebacks whose exception is not here
@@ -93,6 +94,8 @@ class _Judge:
                     result.notices.append(node)
                 elif role is Role.SYMPTOM and node.kin:
                     symptoms.append(node)
+                elif role is Role.BENIGN:
+                    result.harmless.append(node)
         self.survival = Survival(episode, sorted(node.line for node in result.notices))
         causes = self._chains(causes, symptoms)
         alive: list[Node] = []
@@ -135,8 +138,9 @@ class _Judge:
                     for m in self.by_event[id(event)]
                 )
                 nodes.append((role, Node(event, winner.line, rule, winner, weak, kin, vague)))
-        if benign and not nodes:
-            nodes.append((Role.BENIGN, Node(event, benign[0].line, self._rule(benign[0]), benign[0])))
+        if benign and all(role is not Role.CAUSE for role, _ in nodes):
+            best = max(benign, key=lambda m: m.weight)
+            nodes.append((Role.BENIGN, Node(event, best.line, self._rule(best), best)))
         return nodes
 
     def _winners(self, event: Event, matches: list[Match]) -> list[Match]:

@@ -10,7 +10,7 @@ from typing import TextIO
 
 import msgspec
 
-from vdiag.model import AlsoSeen, Diagnosis, Report, Verdict
+from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Verdict
 from vdiag.render.outside import outside
 from vdiag.render.page import Page, shorten
 from vdiag.render.sections import (
@@ -48,6 +48,8 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         _nothing_wrong(page, report)
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
+    if everything or not report.diagnoses:
+        _harmless(page, report.harmless, everything)
     _also_seen(page, report.also_seen, everything)
     _notes(page, report)
     if first:
@@ -173,6 +175,20 @@ def _also_seen(page: Page, items: list[AlsoSeen], everything: bool) -> None:
         text = item.text.split("\n")[0]
         quoted = text if everything else shorten(text, page.width)
         page.quote(f"{item.source}:{item.line} {name}{quoted} - {item.reason}", first="- ", indent="  ")
+    left_out(page, len(items), everything)
+
+
+def _harmless(page: Page, items: list[Harmless], everything: bool) -> None:
+    """Lines that a person may take for the fault, with what they mean."""
+    if not items:
+        return
+    page.heading("Looks alarming, is harmless")
+    for item in items if everything else items[:BRIEF]:
+        times = f", {item.times} times" if item.times > 1 else ""
+        page.prose(
+            f"{item.source}:{item.line}{times}: {sentence(item.title)} {item.why}", first="- ", indent="  "
+        )
+        page.command(f"vdiag explain {item.rule}")
     left_out(page, len(items), everything)
 
 
