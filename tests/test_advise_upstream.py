@@ -176,6 +176,17 @@ def test_an_upgrade_that_the_rule_offers_is_not_offered_twice(command: str, upgr
     assert (len(offered) == 1) is upgrades
 
 
+def test_an_entry_counts_only_for_the_messages_it_speaks_of() -> None:
+    lost, found = (
+        Upstream("vllm-project/vllm#12", "0.11.1", says=word) for word in ("lost a block", "found")
+    )
+    assert answered("0.11.0", lost).upstream
+    other = answered("0.11.0", found)
+    assert other.upstream == []
+    assert len(other.fixes) == 3
+    assert not any("vllm/issues/12" in link for link in other.refs)
+
+
 def test_of_several_fixes_the_newest_version_is_offered() -> None:
     both = rule(OURS, Upstream("vllm-project/vllm#13", "0.9.0"), Upstream("vllm-project/vllm#14", "0.12.0"))
     offered = with_upgrade([], known_fixes(both, {"vllm": "0.8.5"}), {})

@@ -211,7 +211,7 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
         diagnosis.facts = facts_of(rule, captures, facts)
         diagnosis.refs = list(rule.refs)
         if rule.upstream:
-            _upstream(diagnosis, rule, facts)
+            _upstream(diagnosis, rule, facts, event.text)
     if finding.kind == NOTICED:
         _noticed(diagnosis, finding, facts)
     elif finding.kind != CAUSE:
@@ -219,11 +219,14 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     return diagnosis
 
 
-def _upstream(diagnosis: Diagnosis, rule: Rule, facts: dict[str, Any]) -> None:
+def _upstream(diagnosis: Diagnosis, rule: Rule, facts: dict[str, Any], message: str) -> None:
     from vdiag.advise import upstream  # late: most rules have none
 
-    diagnosis.refs += [upstream.link(item.issue) for item in rule.upstream]
-    diagnosis.upstream = upstream.known_fixes(rule, facts)
+    diagnosis.upstream = upstream.known_fixes(rule, facts, message)
+    named = {item.issue for item in diagnosis.upstream}
+    diagnosis.refs += [
+        upstream.link(item.issue) for item in rule.upstream if not item.says or item.issue in named
+    ]
     diagnosis.fixes = upstream.with_upgrade(diagnosis.fixes, diagnosis.upstream, facts)
 
 

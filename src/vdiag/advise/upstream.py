@@ -26,11 +26,15 @@ def link(issue: str) -> str:
     return f"https://github.com/{repository}/issues/{number}"
 
 
-def known_fixes(rule: Rule, context: Mapping[str, Any]) -> list[Fixed]:
-    """The fixes upstream of a rule, held against the versions that the log names (`context`, by package)."""
+def known_fixes(rule: Rule, context: Mapping[str, Any], message: str = "") -> list[Fixed]:
+    """The fixes upstream of a rule, held against the versions that the log names (`context`, by package).
+
+    `message` is what the rule matched in; entries that speak of another one are left out.
+    """
+    said_here = " ".join(message.split())
     found = []
     for item in rule.upstream:
-        if not item.fixed_in:
+        if not item.fixed_in or item.says not in said_here:
             continue
         package = item.package_name
         said = context.get(package.replace("-", "_"))

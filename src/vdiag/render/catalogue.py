@@ -169,7 +169,8 @@ def _versions(rule: Rule) -> str:
 
 def _upstream(item: Upstream) -> str:
     fixed = f", fixed in {item.package_name} {item.fixed_in}" if item.fixed_in else ""
-    return f"[{item.issue}]({link(item.issue)}){fixed}"
+    only = f" (where it says {code(item.says)})" if item.says else ""
+    return f"[{item.issue}]({link(item.issue)}){fixed}{only}"
 
 
 def plain(text: str) -> str:

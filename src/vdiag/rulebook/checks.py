@@ -157,6 +157,8 @@ def upstream_is_named(placed: Placed, book: Book) -> Iterator[Said]:
             yield Said(f"upstream[{index}].fixed_in", message)
         if item.package and not item.fixed_in:
             yield Said(f"upstream[{index}].package", "says nothing without `fixed_in`", "warning")
+        if not any(item.says in " ".join(text.split()) for text in placed.rule.examples):
+            yield Said(f"upstream[{index}].says", f"no example of the rule holds `{item.says}`")
 
 
 CHECKS: tuple[Check, ...] = (

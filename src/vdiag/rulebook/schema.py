@@ -47,6 +47,7 @@ class Upstream(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     issue: str  # owner/repo#number
     fixed_in: str = ""  # the first version of `package` that has the fix
     package: str = ""  # what to upgrade, by its name for pip; needed where the issue is not vLLM's own
+    says: str = ""  # only of messages that hold this text, where a rule names several failures
 
     @property
     def package_name(self) -> str:
