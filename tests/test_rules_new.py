@@ -40,11 +40,27 @@ def run(*words: str) -> Result:
         ("object at 0x7f3a lives on", "object at {*:word} lives on"),
         ("model acme/boiler-7b was not found", "model {model:name} was not found"),
         ("release 1.2.3 came too late", "release {release:word} came too late"),
+        ("it ended at 2026-08-28T10:12:45Z for good", "it ended at {*:word} for good"),
+        ("it ended at 2026-08-28 10:12:45,120 for good", "it ended at {*:word} {*:word} for good"),
+        ("card 0000:65:00.0 is lost", "card {*:word} is lost"),
+        (
+            "page 0x7f3a holds 2.50 GiB on cuda:1",
+            "page {*:word} holds {page_holds_gib:gib} on cuda:{holds_cuda:int}",
+        ),
         ("float16 and layer3 stay", "float16 and layer3 stay"),
     ],
 )
 def test_what_varies_becomes_a_capture(said: str, phrase: str) -> None:
     assert phrase_of(said)[0] == phrase
+
+
+def test_a_message_that_is_a_value_alone_is_kept_as_it_is(tmp_path: Path) -> None:
+    text = "KeyError: 'acme.layers.0.weight'"
+    (tmp_path / "rules.yaml").write_text(draft(Origin(text)), encoding="utf-8")
+    (rule,) = load([tmp_path]).rules
+    assert rule.phrases == [text]
+    findings = linting.lint([tmp_path]).findings
+    assert [found.message for found in findings if "phrases" in found.field] == []
 
 
 def test_captures_have_names_of_their_own() -> None:

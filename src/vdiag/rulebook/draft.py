@@ -15,6 +15,7 @@ import regex
 from vdiag.rulebook.phrases import WordingError, compile_phrase
 
 LONGEST_PHRASE = 400  # characters of a row that become the phrase
+FEWEST_LETTERS = 5  # outside of captures, for a phrase that says something
 MOST_ROWS = 12  # rows of the message that become the example
 TODO = "TODO"
 
@@ -22,6 +23,8 @@ _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|In
 _ADVICE = re.compile(r"(?<=[.;)]) (?:Try|Please|Consider|See|If you|You (?:can|may)|Use) ")
 _VARIES = re.compile(
     r"""(?P<gib>(?<![\w.])-?\d[\d,]*(?:\.\d+)?\ ?(?:[KMGTkmgt]i?B|bytes)\b)
+      | (?P<time>(?<![\w.])\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d(?:[.,]\d+)?)?(?:Z|[+-]\d\d:?\d\d)?)?(?!\w))
+      | (?P<pci>\b[0-9a-fA-F]{4,8}:[0-9a-fA-F]{2}:[0-9a-fA-F]{2}\.\d\b)
       | (?P<hex>\b0x[0-9a-fA-F]+|\b[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b)
       | (?P<quoted>(?<![\w])(?:'[^'\n]{1,200}'|"[^"\n]{1,200}"))
       | (?P<list>\[[^\[\]\n]{2,400}\])
@@ -128,6 +131,9 @@ def draft(origin: Origin) -> str:
     if len(re.findall(r"[A-Za-z]{2,}", said)) < 2:
         raise ValueError("there are no words in it that a rule could go by")
     phrase, names = phrase_of(said)
+    if len(re.findall(r"[A-Za-z]", re.sub(r"\{[^{}]*\}", "", phrase))) < FEWEST_LETTERS:
+        said, names = rows[origin.row].strip(), []  # a KeyError, say, whose message is the key alone
+        phrase = _braced(_cut(said))
     return "\n".join(_written(origin, rows, phrase, names)) + "\n"
 
 
@@ -178,8 +184,10 @@ def _with_captures(said: str) -> tuple[str, list[str]]:
 
 def _capture(kind: str, text: str, before: str, names: list[str]) -> str:
     """The placeholder for a value; its name, if it gets one, is appended to `names`."""
-    if kind == "hex":
+    if kind in ("hex", "pci"):
         return "{*:word}"
+    if kind == "time":
+        return "{*:word} {*:word}" if " " in text else "{*:word}"
     if kind == "dict":
         return "{{{*}}}" if len(text) > 2 else "{{}}"
     if kind == "list":
@@ -200,7 +208,7 @@ def _capture(kind: str, text: str, before: str, names: list[str]) -> str:
 
 def _name(kind: str, before: str) -> str:
     """A name for a value: the one or two words in front of it that say something."""
-    near = re.findall(r"[A-Za-z][A-Za-z0-9_]*", before[-60:])[-4:]
+    near = re.findall(r"[A-Za-z][A-Za-z0-9_]*", _VARIES.sub(" ", before)[-60:])[-4:]
     words = [word.lower() for word in near if word.lower() not in _SMALL_WORDS and len(word) > 1]
     if before.endswith("=") and near:
         words = [near[-1].lower()]
