@@ -3,7 +3,7 @@
 
     python benchmarks/fuzz.py [--seconds 300] [--seed 1]
 
-Stops at the first input that raises, takes more than 30 s or more than 500 MiB, and leaves it in the current folder
+Stops at the first input that raises, takes more than 30 s of processor time or more than 500 MiB, and leaves it in the current folder
 as `fuzz-SEED-N.log`.
 """
 
@@ -99,13 +99,13 @@ def main() -> int:
         for step in rng.choices(STEPS, k=rng.randrange(1, 4)):
             data = step(rng, data)[: 12 << 20] or b"\n"
         count += 1
-        began = time.monotonic()
+        began = time.process_time()
         try:
             msgspec.json.encode(diagnose_text(data, rulebook))
         except Exception:
             traceback.print_exc()
             return broken(options.seed, count, data, "raised")
-        took = time.monotonic() - began
+        took = time.process_time() - began
         slowest = max(slowest, took)
         if took > 30:
             return broken(options.seed, count, data, f"took {took:.0f} s")

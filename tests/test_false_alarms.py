@@ -153,3 +153,9 @@ def test_an_exception_that_python_ignored_is_no_failure(prefix: str) -> None:
         *traceback("ValueError: no way", "__del__"),
     ]
     assert first(ask(lines(*HEALTHY.lines, *behind(prefix, rows)))) == ("healthy", None, None)
+
+
+@pytest.mark.parametrize("prefix", ["", "(EngineCore_DP0 pid=640) ERROR 11-29 11:45:05 [core.py:708] "])
+def test_a_log_that_stops_behind_a_tracebacks_head_is_no_clean_bill(prefix: str) -> None:
+    report = ask(HEALTHY.text + prefix + "Traceback (most recent call last):\n")
+    assert (report.verdict.value, report.diagnoses[0].line) == ("incomplete", len(HEALTHY.lines) + 1)

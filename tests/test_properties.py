@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import re
+
 import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -223,3 +225,84 @@ def test_a_message_wrapped_without_its_prefix_on_the_rest(width: int) -> None:
     row = MESSAGE[MESSAGE.index("(EngineCore") :]
     top = ask(lines("x", *wrapped(row, width))).diagnoses[0]
     assert (top.rule, top.line in (2, 3)) == ("kv-cache-too-small", True)
+
+
+# ---- what stands before or around every line --------------------------------------------------------------------
+
+
+MARKS = {
+    "quoted": lambda row, n: f"> {row}",
+    "line numbers": lambda row, n: f"{n:6}  {row}",
+    "line numbers with a bar": lambda row, n: f"{n:>4} | {row}",
+    "grep -n": lambda row, n: f"vllm.log:{n}:{row}",
+    "bullets": lambda row, n: f"- {row}",
+    "backticks": lambda row, n: f"`{row}`",
+    "a table's cells": lambda row, n: '"' + row.replace('"', '""') + '"',
+    "a tag of no known program": lambda row, n: f"<llm/{n}> {row}",
+    "indented": lambda row, n: f"    {row}",
+}
+
+
+@pytest.mark.parametrize("mark", MARKS)
+@pytest.mark.parametrize("s", ALL, ids=by_name)
+def test_a_mark_on_every_line_changes_nothing(mark: str, s: Sample) -> None:
+    marked = lines(*(MARKS[mark](row, n) for n, row in enumerate(s.lines, 1)))
+    assert first(ask(marked))[:2] == first(ask(s.text))[:2]
+
+
+FRAGMENT = [  # a traceback without its head: nothing tells by itself that the rows were quoted
+    '  File "/opt/app/store.py", line 7, in put',
+    "    self.write(key)",
+    '  File "/opt/app/store.py", line 31, in write',
+    "    raise KeyError(key)",
+    "KeyError: 'layer.9'",
+    "(APIServer pid=7) INFO 03-01 10:00:00 [launcher.py:44] Shutting down",
+]
+
+
+@pytest.mark.parametrize("mark", MARKS)
+def test_an_unknown_failure_behind_marks_is_still_a_failure(mark: str) -> None:
+    marked = lines(*(MARKS[mark](row, n) for n, row in enumerate(FRAGMENT, 1)))
+    assert first(ask(marked)) == ("unrecognised", None, 5)
+
+
+# ---- wrapped at spaces -------------------------------------------------------------------------------------------
+
+
+def at_spaces(row: str, width: int) -> list[str]:
+    """The row as a page or a mail shows it: broken at the last space that fits, which goes."""
+    rows = []
+    while len(row) > width:
+        cut = row.rfind(" ", 0, width + 1)
+        if cut <= 0 or not row[:cut].strip():
+            cut = width
+        rows.append(row[:cut])
+        row = row[cut:].removeprefix(" ")
+    return [*rows, row]
+
+
+@pytest.mark.parametrize("s", WRAPPABLE, ids=by_name)
+@pytest.mark.parametrize("width", [80, 100, 120, 160])
+def test_a_sample_wrapped_at_spaces_gets_its_answer(s: Sample, width: int) -> None:
+    report = ask(lines(*(part for row in s.lines for part in at_spaces(row, width))))
+    assert fits(report.diagnoses[0].rule, s)
+
+
+VLLM_ROW = re.compile(r"(?:\([A-Z]\w+ pid=\d+\) )?(?:[A-Z]+ \d\d-\d\d [\d:]+ \[\S+\] )?")
+
+
+@pytest.mark.parametrize("s", WRAPPABLE, ids=by_name)
+@pytest.mark.parametrize("width", [100, 132, 180])
+def test_a_sample_wrapped_with_its_prefix_repeated_gets_its_answer(s: Sample, width: int) -> None:
+    rows = []
+    for row in s.lines:
+        m = VLLM_ROW.match(row)
+        prefix = m[0] if m else ""
+        rows += [prefix + part for part in wrapped(row[len(prefix) :], width - len(prefix))]
+    assert fits(ask(lines(*rows)).diagnoses[0].rule, s)
+
+
+def test_a_dump_without_end_in_lines_of_one_width_is_read_in_time_that_grows_with_it() -> None:
+    """Each line may go on from the one before; looking back at all of them would take minutes."""
+    report = ask(KV.text + ("x" * 160 + "\n") * 30_000)
+    assert first(report) == ("diagnosed", KV.rule, KV.line)

@@ -97,6 +97,8 @@ class Assembler:
     def flush(self) -> Iterator[Event]:
         """What is still open at the end of an input."""
         for lane in self._lanes.values():
+            if not lane.headless and lane.open and not lane.frames:
+                lane.frames.append(HEAD)  # the log stops behind the head
             self._cut(lane)
             self._close(lane)
         self._lanes.clear()

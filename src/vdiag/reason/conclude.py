@@ -30,6 +30,7 @@ _SUPPORT = {
     Verdict.EMPTY: 0.0,
 }
 SURE = 0.8  # from here a diagnosis may replace a clean bill of health
+CERTAIN = 0.2  # the trust of a repaired reading that is the log as it was
 _CRY = re.compile(
     r"\W{0,3}(?:[\w./-]{1,60}: ){0,2}(?:(?:fatal|internal|critical) )?error(?:: |\b.{0,60}: )|.{0,60}\bfailed to start\b",
     re.I,
@@ -70,8 +71,11 @@ class Conclusion(msgspec.Struct):
         return _SUPPORT[self.verdict] + best + PER_RULE * len(known)
 
     def outbids(self, plain: Conclusion, trust: float) -> bool:
-        """Whether this repaired reading is better than the plain one; trouble where there was none must be sure."""
-        if plain.verdict in (Verdict.HEALTHY, Verdict.STARTING) and self.findings:
+        """Whether this repaired reading is better than the plain one; trouble where there was none must be sure.
+
+        Unless it only took off what stood on every line: that is the log then.
+        """
+        if plain.verdict in (Verdict.HEALTHY, Verdict.STARTING) and self.findings and trust < CERTAIN:
             return self.verdict is Verdict.DIAGNOSED and self.findings[0].confidence >= SURE
         return self.support + trust > plain.support
 

@@ -58,6 +58,7 @@ _GIB = float(1 << 30)
 _POWER = {"k": 1, "m": 2, "g": 3, "t": 4}
 _AMOUNT = re.compile(r"(-?[\d.]+(?:e[+-]?\d+)?)([a-zA-Z]*)\Z", re.IGNORECASE)
 _WRAPPED = re.compile(WRAP)
+_BLANK = re.compile(r"\s")
 _WHOLE = re.compile(r"-?(?:\d{1,3}(?:[,_]\d{3})+|\d+)\Z")
 _DECIMAL = re.compile(r"-?\d+\.\d+\Z")
 
@@ -67,7 +68,8 @@ def capture_value(kind: str, text: str) -> Any:
 
     `int`: int. `num`: int, or float where it has a point or an exponent. `gib`: float, in GiB (2**30 bytes; `GB`,
     `MB`, `KB` and `TB` are powers of 1000, every other unit powers of 1024). `word`, `name`: text without white
-    space. `text`: text with white space folded to single spaces. `auto`: int, float or folded text by its looks.
+    space. `text`: text with white space folded to single spaces. `auto`: int, float, a path without white space or
+    folded text, by its looks.
     A text that is not what its type promises comes back as folded text; nothing is raised.
     """
     folded = " ".join(text.split())
@@ -81,7 +83,11 @@ def capture_value(kind: str, text: str) -> Any:
         if _WHOLE.match(unwrapped):
             digits = unwrapped.replace(",", "").replace("_", "")
             return int(digits) if len(digits) < MOST_DIGITS else folded
-        return float(unwrapped) if _DECIMAL.match(unwrapped) else folded
+        if _DECIMAL.match(unwrapped):
+            return float(unwrapped)
+        return (
+            unwrapped if "/" in unwrapped and not _BLANK.search(unwrapped) else folded
+        )  # a path is one word
     plain = squeezed.replace(",", "").replace("_", "")
     try:
         if kind == "int":

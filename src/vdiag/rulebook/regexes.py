@@ -29,6 +29,7 @@ _ESCAPE = re.compile(
 _NAMED = re.compile(r"(?<!\\)\(\?P?<\w+>")
 _CLASS = re.compile(r"\[\^?\]?(?:\\.|\[:\w+:\]|[^\]\\])*\]", re.DOTALL)
 _DIGITS = re.compile(r"\\d|\[(?:\\d|0-9)")
+_REPEATED = re.compile(r"[*+]$|\{\d*,\d*\}$")  # greedily
 _OPTIONAL = re.compile(r"[*?]|\{0?,")
 
 
@@ -198,7 +199,17 @@ def _loose_atom(token: Token, last: bool) -> str:
         if _DIGITS.match(text) and token.quantifier[-1:] in ("+", "*", "}"):
             again = token.quantifier if token.quantifier[0] != "*" else "+"
             return rf"{text}{token.quantifier}(?:{WRAP}{text}{again}){{0,3}}"
+        if _REPEATED.match(token.quantifier) and _on_one_line(text):
+            return rf"{text}{token.quantifier}(?:{WRAP}{text}+){{0,3}}"
     return text + token.quantifier
+
+
+def _on_one_line(text: str) -> bool:
+    """Whether a class admits no line end; a run of such characters may be wrapped all the same."""
+    try:
+        return text != "." and re.match(text, "\n") is None
+    except re.error:  # one that only the `regex` module knows
+        return False
 
 
 # ---- fixed runs ------------------------------------------------------------------------------------------

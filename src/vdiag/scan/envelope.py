@@ -8,7 +8,7 @@ here knows what a message means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from vdiag.model import Envelope, Kind
 
@@ -27,6 +27,11 @@ def has_escapes(text: str) -> bool:
 def strip_escapes(line: str) -> str:
     """The line without terminal colours, or what a copy left of them."""
     return ESCAPES.sub("", line)
+
+
+def escapes_in(line: str) -> Iterator[tuple[int, int]]:
+    """Where they begin and end."""
+    return (m.span() for m in ESCAPES.finditer(line))
 
 
 _LEVELS = {

@@ -10,13 +10,14 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vdiag.model import Envelope, Kind, Record
-from vdiag.scan.envelope import Peeler, has_escapes, strip_escapes
+from vdiag.scan.envelope import Peeler, escapes_in, has_escapes, strip_escapes
 from vdiag.scan.gaps import Gaps
 
 if TYPE_CHECKING:
     from vdiag.scan import journal
 
 LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
+FAR = 1 << 62
 
 # A second envelope in the middle of a line: two writes without a line end between them.
 _GLUE = re.compile(
@@ -196,8 +197,7 @@ class Scanner:
                 continue
             offset = 0
             opened = False
-            for i in range(len(pieces)):
-                end = len(strip_escapes("".join(pieces[: i + 1])))
+            for i, end in enumerate(_ends(pieces)):
                 if end > begin:
                     yield Record(self.source, first + i, whole[max(offset, begin) : end], envelope, opened)
                     opened = True
@@ -293,6 +293,19 @@ class Scanner:
                 inner, message = self._peeler.peel(sound(strip_escapes(row.rstrip("\r"))))
                 envelope = journal.merged(inner, journal.rest_of(told) if i else told)
                 yield Record(self.source, number, message, envelope)
+
+
+def _ends(pieces: list[str]) -> Iterator[int]:
+    """Where each piece of a line ends in it, once the escapes are off."""
+    escapes = escapes_in("".join(pieces))
+    begin, stop = next(escapes, (FAR, FAR))
+    at = lost = 0
+    for piece in pieces:
+        at += len(piece)
+        while stop <= at:
+            lost += stop - begin
+            begin, stop = next(escapes, (FAR, FAR))
+        yield at - lost - max(0, at - begin)
 
 
 def _decode(line: str) -> dict[str, Any] | None:

@@ -10,11 +10,11 @@ from __future__ import annotations
 import html
 import itertools
 import re
-from collections import Counter
 
 import msgspec
 
-Piece = tuple[int, str]  # a physical line's number and its text
+from vdiag.scan.marks import unmarked
+from vdiag.scan.wrapped import Piece, joined
 
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+")
 _BOX = re.compile(r"^\s*[│┃║|]\s?(.*?)\s*[│┃║|]?\s*$")
@@ -30,16 +30,16 @@ _SMART: dict[int, int | None] = {
 _CLOCK = re.compile(
     r"(?<!\d)(?:(\d{4}-\d\d-\d\d|\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?!\d)"
 )
-_OWN = re.compile(  # what a line begins with that is not the rest of the one before
-    r"\s*(?:\x1b\[[\d;]*m)*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b|Exception ignored|The above exception|Process \w+|\S+: error: |[$#>] |$)"
-)
 _FRAME = re.compile(r'File "[^"]+", line \d+, in \S+\s*$')
 _CARETS = re.compile(r"\s[~^]+\s*$")
+UNQUOTED = "quote marks are taken off"
+UNBOXED = "the box around it is taken off"
+UNMARKED = "the mark on every line is taken off"
+UNINDENTED = "the indentation of the whole is taken off"
 TURNED = "it was printed newest first and is read the other way round"
+_MARKS = {UNQUOTED, UNBOXED, UNMARKED, UNINDENTED}  # what stood on every line and so is none of the log
 SAMPLE = 400  # lines looked at to see whether a step is needed
 MOSTLY = 0.7
-NARROWEST, WIDEST = 40, 400  # characters of a line that a terminal or a page wraps to
 
 
 class Repaired(msgspec.Struct):
@@ -65,15 +65,15 @@ def repair(text: str, first: int = 1) -> Repaired | None:
     if len(pieces) < 2:
         return None
     done: list[str] = []
-    for step in (_unquoted, _unboxed, _untagged, _unindented, _unspaced, _turned):
+    for step in (_unquoted, _unboxed, _untagged, _unmarked, _unindented, _unspaced, _turned):
         better = step(pieces)
         if better is not None:
             pieces, what = better
             done.append(what)
     lines = [[piece] for piece in pieces]
-    joined = _joined(pieces)
-    if joined is not None:
-        lines = joined
+    whole = joined(pieces)
+    if whole is not None:
+        lines = whole
         done.append("lines that were wrapped are joined")
     if not done:
         return None
@@ -82,8 +82,15 @@ def repair(text: str, first: int = 1) -> Repaired | None:
         places=[n for line in lines for n, _ in line],
         first=first,
         done=done,
-        trust=0.1 if TURNED in done else 0.02,
+        trust=_trust(done, joined=whole is not None),
     )
+
+
+def _trust(done: list[str], *, joined: bool) -> float:
+    """What speaks for a reading by what was done to come to it."""
+    if TURNED in done:
+        return 0.1
+    return 0.2 if not joined and not _MARKS.isdisjoint(done) else 0.02
 
 
 Step = tuple[list[Piece], str] | None
@@ -99,13 +106,13 @@ def _most(pieces: list[Piece], pattern: re.Pattern[str]) -> bool:
 def _unquoted(pieces: list[Piece]) -> Step:
     if not _most(pieces, _QUOTE):
         return None
-    return [(n, _QUOTE.sub("", text)) for n, text in pieces], "quote marks are taken off"
+    return [(n, _QUOTE.sub("", text)) for n, text in pieces], UNQUOTED
 
 
 def _unboxed(pieces: list[Piece]) -> Step:
     if not _most(pieces, re.compile(r"^\s*[│┃║]")):
         return None
-    return [(n, _BOX.sub(r"\1", text)) for n, text in pieces], "the box around it is taken off"
+    return [(n, _BOX.sub(r"\1", text)) for n, text in pieces], UNBOXED
 
 
 def _untagged(pieces: list[Piece]) -> Step:
@@ -121,12 +128,17 @@ def _untagged(pieces: list[Piece]) -> Step:
     return kept, "code fences, tags and typographic quotes are taken off"
 
 
+def _unmarked(pieces: list[Piece]) -> Step:
+    bare = unmarked(pieces)
+    return None if bare is None else (bare, UNMARKED)
+
+
 def _unindented(pieces: list[Piece]) -> Step:
     filled = [text for _, text in pieces if text.strip()]
     indent = min((len(text) - len(text.lstrip()) for text in filled), default=0)
     if indent < 1 or len(filled) < 3:
         return None
-    return [(n, text[indent:]) for n, text in pieces], "the indentation of the whole is taken off"
+    return [(n, text[indent:]) for n, text in pieces], UNINDENTED
 
 
 def _unspaced(pieces: list[Piece]) -> Step:
@@ -168,40 +180,3 @@ def _traceback_votes(rows: list[str]) -> tuple[int, int]:
             wrong += i > 0 and _FRAME.search(rows[i - 1]) is not None
             right += i + 1 < len(rows) and _FRAME.search(rows[i + 1]) is not None
     return wrong, right
-
-
-def _joined(pieces: list[Piece]) -> list[list[Piece]] | None:
-    """Lines that were cut at a width, put together again; None where no width shows."""
-    lengths = Counter(len(text) for _, text in pieces if text.strip())
-    if not lengths:
-        return None
-    width = max(lengths)
-    if not NARROWEST <= width <= WIDEST:
-        return None
-    hard = lengths[width] >= (2 if len(pieces) <= 12 else 3)
-    lines: list[list[Piece]] = []
-    merged = 0
-    for n, text in pieces:
-        if lines and _goes_on(before := lines[-1][-1][1], text, width, hard):
-            if len(before) < width and before[-1:] != " ":
-                lines[-1][-1] = (lines[-1][-1][0], before + " ")  # it was broken at a space
-            lines[-1].append((n, text))
-            merged += 1
-        else:
-            lines.append([(n, text)])
-    return lines if merged else None
-
-
-def _goes_on(before: str, text: str, width: int, hard: bool) -> bool:
-    if not before.strip() or not text.strip():
-        return False
-    if not before.strip(" ^~") and text.strip(" ^~"):
-        return False  # carets that happen to end at the width
-    if text[:1] == " " and _FRAME.search(before):
-        return False  # the code under a frame that is whole
-    if hard and len(before) == width:
-        return not (_OWN.match(text) and text[:1] != " ") or text[:1].islower()
-    if _OWN.match(text) or text[:1] == " ":
-        return False
-    word = text.split(" ", 1)[0]
-    return len(before) >= width * 0.6 and len(before.rstrip()) + 1 + len(word) > width
