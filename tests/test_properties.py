@@ -1,4 +1,4 @@
-"""What holds for any input: an answer, within the contract; and for every sample in every dress."""
+"""What holds for any input: an answer, within the contract; and for every sample however it was wrapped."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logtext import ALL, FAILED, LIVING, Sample, ask, by_name, first, fits, lines, sample
+from logtext import ALL, FAILED, Sample, ask, fits, lines, sample
 from vdiag.model import Report, Verdict
 
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
@@ -96,49 +96,6 @@ def test_a_sample_with_damaged_bytes_gets_an_answer(data: st.DataObject) -> None
     for _ in range(20):
         raw[data.draw(st.integers(0, len(raw) - 1))] = data.draw(st.integers(0, 255))
     sound(ask(bytes(raw)), len(raw))
-
-
-# ---- every sample in every dress -----------------------------------------------------------------------------
-
-
-def _number(row: str, n: int) -> str:
-    return f"2026-11-29T11:44:{n % 60:02}.{n:09}Z {row}"
-
-
-DRESSES = {
-    "journald": lambda row, n: f"Nov 29 11:44:{n % 60:02} gpu-02 vllm[812]: {row}",
-    "journald iso": lambda row, n: f"2026-11-29T11:44:{n % 60:02}+00:00 gpu-02 vllm[812]: {row}",
-    "compose": lambda row, n: f"vllm-1  | {row}",
-    "kubectl --timestamps": _number,
-    "a container runtime": lambda row, n: f"2026-11-29T11:44:{n % 60:02}.{n:09}Z stderr F {row}",
-    "colours": lambda row, n: f"\x1b[0;36m{row}\x1b[0m" if row else row,
-    "what is left of colours": lambda row, n: f"[0;36m{row}[0m" if row else row,
-    "windows": lambda row, n: f"{row}\r",
-    "a pipe that pads": lambda row, n: f"{row}   ",
-}
-DRESSED_ALREADY = ("systemd[1]:", "kernel:", "exited with code", "Attaching to", "journalctl")
-
-
-def undressed(s: Sample) -> bool:
-    """Whether a sample is the output of vLLM alone, so that another collector may put its prefix before it."""
-    return not any(mark in s.text for mark in DRESSED_ALREADY)
-
-
-DRESSABLE = [s for s in [*FAILED, *LIVING] if undressed(s)]
-
-
-@pytest.mark.parametrize("dress", DRESSES)
-@pytest.mark.parametrize("s", DRESSABLE, ids=by_name)
-def test_a_sample_gets_the_same_answer_in_every_dress(dress: str, s: Sample) -> None:
-    dressed = lines(*(DRESSES[dress](row, n) for n, row in enumerate(s.lines)))
-    assert first(ask(dressed)) == (s.verdict, s.rule if s.verdict == "diagnosed" else None, s.line)
-
-
-@pytest.mark.parametrize("dress", ["colours", "windows", "a pipe that pads"])
-@pytest.mark.parametrize("s", [s for s in FAILED if not undressed(s)], ids=by_name)
-def test_a_sample_with_a_collectors_prefix_bears_what_a_terminal_does(dress: str, s: Sample) -> None:
-    dressed = lines(*(DRESSES[dress](row, n) for n, row in enumerate(s.lines)))
-    assert first(ask(dressed)) == (s.verdict, s.rule, s.line)
 
 
 # ---- wrapped ---------------------------------------------------------------------------------------------------

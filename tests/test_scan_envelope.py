@@ -153,6 +153,47 @@ FORMS = {
         {"kind": Kind.KERNEL, "level": "ERROR", "time": "12345.678901"},
         "usb 1-1: gone",
     ),
+    "dmesg -d": (
+        "[12345.678901 <    0.000012>] Out of memory: Killed process 7 (python3)",
+        {"kind": Kind.KERNEL, "time": "12345.678901"},
+        "Out of memory: Killed process 7 (python3)",
+    ),
+    "dmesg -e": (
+        "[  +0.000012] Out of memory: Killed process 7 (python3)",
+        {"kind": Kind.KERNEL},
+        "Out of memory: Killed process 7 (python3)",
+    ),
+    "dmesg -e, a new minute": (
+        "[Sep14 07:42] Out of memory: Killed process 7 (python3)",
+        {"kind": Kind.KERNEL},
+        "Out of memory: Killed process 7 (python3)",
+    ),
+    "dmesg -r": (
+        "<3>[12345.678901] Out of memory: Killed process 7 (python3)",
+        {"kind": Kind.KERNEL, "time": "12345.678901"},
+        "Out of memory: Killed process 7 (python3)",
+    ),
+    "syslog, RFC 5424": (
+        '<30>1 2026-09-14T07:42:47.123456+02:00 gpu-02 vllm 48210 - [meta seq="7"] x',
+        {"time": "2026-09-14T07:42:47.123456+02:00", "host": "gpu-02", "unit": "vllm", "pid": 48210},
+        "x",
+    ),
+    "syslog, RFC 5424, without a pid": (
+        "<30>1 2026-09-14T07:42:47Z gpu-02 vllm - - - x",
+        {"time": "2026-09-14T07:42:47Z", "host": "gpu-02", "unit": "vllm"},
+        "x",
+    ),
+    "a Ray process without a name": ("(pid=4242, ip=10.0.0.7) x", {"pid": 4242}, "x"),
+    "Ray's own": ("(raylet, ip=10.0.0.7) x", {"role": "raylet"}, "x"),
+    "Ray's autoscaler": ("(autoscaler +12s) x", {"role": "autoscaler"}, "x"),
+    "GitLab": ("2026-09-14T07:42:47.123456Z 01E x", {"time": "2026-09-14T07:42:47.123456Z"}, "x"),
+    "ts": ("Sep 14 07:42:47 x", {"time": "Sep 14 07:42:47"}, "x"),
+    "a clock": ("07:42:47.123 x", {}, "x"),
+    "`podman run` in a unit": (
+        "Sep 14 07:42:47 gpu-02 podman[48210]: (APIServer pid=1) x",
+        {"role": "APIServer", "pid": 1, "time": "Sep 14 07:42:47", "host": "gpu-02", "unit": "podman"},
+        "x",
+    ),
     "docker compose": (
         "vllm-1  | (EngineCore_DP0 pid=107) ERROR 01-17 20:11:36 [core.py:1] x",
         {
@@ -267,6 +308,9 @@ def test_a_lane_is_written_as_people_write_it() -> None:
         "^[[1;36m(APIServer pid=3)^[[0;0m Boom",
         "#033[1;36m(APIServer pid=3)#033[0;0m Boom",
         "\\x1b[1;36m(APIServer pid=3)\\x1b[0;0m Boom",
+        "\\e[1;36m(APIServer pid=3)\\e[0;0m Boom",
+        "ESC[1;36m(APIServer pid=3)ESC[0;0m Boom",
+        "←[1;36m(APIServer pid=3)←[0;0m Boom",
         "\ufffd[1;36m(APIServer pid=3)\ufffd[0;0m Boom",
         "\x1b[2K\x1b[1G(APIServer pid=3) Boom",
         "\x1b]8;;http://example.org\x07(APIServer pid=3)\x1b]8;;\x07 Boom",

@@ -265,7 +265,15 @@ class Assembler:
         env, line = record.envelope, record.line
         open_event = lane.event
         bare = not env.level
-        unprefixed = bare and env.kind is Kind.NATIVE and not env.lane
+        latest = self._latest
+        unprefixed = (
+            bare
+            and env.kind is Kind.NATIVE
+            and (
+                not env.lane
+                or (not env.role and latest is not None and _same_collector(env, latest.envelope))
+            )
+        )
         if unprefixed:
             self._spill(open_event, message, line)
         if (
@@ -337,6 +345,11 @@ class Assembler:
         if event.own > 1 and " validation error" in event.rows[0] and _PYDANTIC.search(event.rows[0]):
             event.root_row = 1
         self._done.append(event)
+
+
+def _same_collector(env: Envelope, latest: Envelope) -> bool:
+    """Whether a line with a collector's prefix alone stands in the same container or service as the one before."""
+    return bool(env.unit) and env.unit == latest.unit and env.host == latest.host and bool(latest.role)
 
 
 def _raised(lane: _Lane, source: int, envelope: Envelope, row: str, line: int, name: str = "") -> Event:

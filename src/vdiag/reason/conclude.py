@@ -77,6 +77,8 @@ class Conclusion(msgspec.Struct):
         """
         if plain.verdict in (Verdict.HEALTHY, Verdict.STARTING) and self.findings and trust < CERTAIN:
             return self.verdict is Verdict.DIAGNOSED and self.findings[0].confidence >= SURE
+        if not plain.findings and not self.findings:
+            return trust > 0.05  # nothing speaks but the order of the lines
         return self.support + trust > plain.support
 
     def backed(self, plain: Conclusion) -> None:

@@ -11,7 +11,7 @@ from itertools import islice
 
 from vdiag.model import Envelope, Record
 from vdiag.scan import journal
-from vdiag.scan.envelope import has_escapes, strip_escapes
+from vdiag.scan.envelope import cleaned
 from vdiag.scan.journal import Entry, merged, rest_of
 from vdiag.scan.records import Scanner
 
@@ -70,7 +70,7 @@ class Decoder:
             text = "\n".join(texts)
             places = [row[0] for row in chunk]
             self._gaps.look(text, places.__getitem__)
-            for record in self._scanner.records(map(strip_escapes, texts) if has_escapes(text) else texts, 0):
+            for record in self._scanner.records(cleaned(texts, text), 0):
                 line, text, outer = chunk[record.line]
                 marks = self._marks.get(line)
                 record.line = _marked(marks, text, record.message) if marks else line

@@ -8,13 +8,13 @@ here knows what a message means.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from vdiag.model import Envelope, Kind
 
 ESCAPES = re.compile(
     r"\x1b\[[0-?]*[ -/]*[@-~]|\x1b\][^\x07\x1b]*(?:\x07|\x1b\\)?|\x1b[@-Z\\-_]"  # ECMA-48 sequences
-    r"|(?:\^\[|#033|\\x1b|\\u001b|\\033|\ufffd)?\[\d{1,2}(?:;\d{1,3}){0,4}m"  # what is left of them in a paste
+    r"|(?:\^\[|#033|\\x1b|\\u001b|\\033|\\e|ESC|[\ufffd←␛])?\[\d{1,2}(?:;\d{1,3}){0,4}m"  # what a paste leaves
 )
 _MAYBE_ESCAPES = re.compile(r"\x1b|\[\d{1,2}(?:;\d{1,3}){0,4}m")
 
@@ -32,6 +32,19 @@ def strip_escapes(line: str) -> str:
 def escapes_in(line: str) -> Iterator[tuple[int, int]]:
     """Where they begin and end."""
     return (m.span() for m in ESCAPES.finditer(line))
+
+
+# What Ray writes behind a line that several of its workers said, the first time with an explanation.
+_REPEATED = re.compile(r" ?\[repeated \d+x across cluster\](?: \(Ray deduplicates logs by default\b.*)?$")
+
+
+def cleaned(rows: Iterable[str], text: str) -> Iterable[str]:
+    """The rows of a text without terminal colours and without Ray's word on how often it left them out."""
+    if has_escapes(text):
+        rows = map(strip_escapes, rows)
+    if "x across cluster]" in text:
+        rows = (_REPEATED.sub("", row) for row in rows)
+    return rows
 
 
 _LEVELS = {
@@ -56,6 +69,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"\((?P<who>[A-Za-z][\w:.<>-]*(?: (?:rank=\d+|[A-Z]{2,4}\d+))?) ?,? ?pid=(?P<pid>\d+)(?:, ip=[^)\s]+)?[^)\n]{0,80}\) ?"
         r"(?:\[repeated \d+x across cluster\] ?)?",
     ),
+    "ray": ("(", r"\((?:pid=(?P<pid>\d+)|(?P<who>raylet|autoscaler)(?: \+\w+)?)(?:, ip=[^)\s]+)?\) ?"),
     "vllm": (
         "DIWECRNA",
         _LEVEL + r" +(?:(?P<time>\d\d-\d\d \d\d:\d\d:\d\d(?:\.\d+)?|" + _ISO + r") +)?"
@@ -71,7 +85,13 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"\[(?P<time> {0,6}\d{1,9}\.\d{6})(?: [ <][ \d.]{12,24}[ *]?[>*]?>?| {10,24})?\] (?P<host>[\w.-]+) "
         r"(?P<unit>" + _TAG + r")(?:\[(?P<pid>\d+)\]|(?<= kernel)): ?",
     ),
-    "dmesg": ("[", r"(?P<kernel>)\[(?P<time> {0,6}\d{1,9}\.\d{6})\](?:\[ *[TC]\d+\])?(?: |$)"),
+    "priority": ("<", r"<\d{1,3}>(?=\[|[A-Z][a-z]{2} [ \d]\d \d\d:|\d{4}-)"),
+    "rfc5424": (
+        "<",
+        r"<\d{1,3}>1 (?P<time>" + _ISO + r") (?P<host>\S+) (?P<unit>\S+) (?:(?P<pid>\d+)|\S+) \S+ (?:-|\[.{0,400}?\]) ?\ufeff?",
+    ),
+    "dmesg": ("[", r"(?P<kernel>)\[(?P<time> {0,6}\d{1,9}\.\d{6})(?: <[ \d.]{8,16}>)?\](?:\[ *[TC]\d+\])?(?: |$)"),
+    "dmesg -e": ("[", r"(?P<kernel>)\[(?:[A-Z][a-z]{2}[ \d]\d \d\d:\d\d| {0,4}\+\d+\.\d{6})\](?: |$)"),
     "dmesg -T": (
         "[",
         r"(?P<kernel>)\[(?P<time>" + _NAME + r" " + _MONTH + r" +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
@@ -129,9 +149,12 @@ _LAYERS: dict[str, tuple[str, str]] = {
     ),
     "time": (
         "012",
-        r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d)?)"
-        r"(?: (?:UTC|GMT|MSK|CES?T|[ECMP][SD]T|[JIBK]ST))?:?(?: |$)",
+        r"(?P<time>\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z| ?[+-]\d\d:?\d\d)?)"
+        r"(?: (?:UTC|GMT|MSK|CES?T|[ECMP][SD]T|[JIBK]ST))?"
+        r"(?: \d\d[OE]\+?(?=[ \n]|$))?:?(?: |$)",  # a stream of a GitLab job
     ),
+    "clock": ("[012", r"(?:\[\d\d:\d\d:\d\d(?:[.,]\d+)?\]|\d\d:\d\d:\d\d(?:[.,]\d+)?)(?: |$)"),
+    "ts": ("ADFJMNOS", r"(?P<time>[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d)(?: |$)"),
     "google cloud": (  # its level tells the stream, not what the program said
         "DINWECA",
         r"(?:DEFAULT|DEBUG|INFO|NOTICE|WARNING|ERROR|CRITICAL|ALERT|EMERGENCY) "
@@ -148,10 +171,10 @@ _LAYERS: dict[str, tuple[str, str]] = {
 }  # fmt: skip
 
 _ORDER = (
-    "arrows", "piped", "pytest", "process", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T",
+    "arrows", "piped", "pytest", "process", "ray", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T", "dmesg -e",
     "bracketed time", "bracketed level", "dmesg -x", "talos", "kernel", "systemd", "syslog", "syslog 月", "cri",
     "syslog iso", "syslog iso, no pid", "short-unix", "dmesg iso", "logging", "nginx", "time", "google cloud", "glog",
-    "talos node", "pm2", "runpod", "compose",
+    "talos node", "pm2", "runpod", "compose", "rfc5424", "priority", "clock", "ts",
 )  # fmt: skip
 _Match = Callable[[str, int], "re.Match[str] | None"]
 
@@ -183,6 +206,16 @@ _RANK = re.compile(
 _COLLECTORS = ("syslog", "monotonic", "short-unix")
 # Tags of who speaks about other processes; `-o with-unit` shows the service manager by its scope.
 UNIT_TAGS = ("systemd", "dockerd", "containerd", "kubelet", "podman", "conmon", "init.scope")
+_OUTER = {
+    "syslog", "syslog 月", "syslog iso", "syslog iso, no pid", "monotonic", "short-unix", "cri", "time", "kubectl", "pm2",
+    "google cloud", "runpod", "compose", "talos node", "bracketed time", "rfc5424", "priority", "ts",
+}  # fmt: skip
+_WRAPPERS = (
+    "logging",
+    "piped",
+    "bracketed level",
+)  # whose level may be that of a program that passes lines on
+_SERVERS = {"process", "vllm", "uvicorn", "rank", "c10"}  # in front of what a server prints
 _TERMINAL = {"vllm", "uvicorn", "c10", "glog", "nginx"}  # nothing is peeled behind these
 
 
@@ -194,6 +227,7 @@ class Peeler:
         self._last = ""
         self._last_envelope = Envelope()
         self._bare = Envelope()
+        self.pumped = False  # a wrapper logs a server's lines as its own
 
     def peel(self, line: str) -> tuple[Envelope, str]:
         """The envelope of a line (without its line end and colours), and the message behind it."""
@@ -218,7 +252,7 @@ class Peeler:
         prefix = line[:pos]
         envelope = self._known.get(prefix)
         if envelope is None:
-            envelope = _envelope(layers)
+            envelope = _envelope(layers, self.pumped)
             if len(self._known) > 20_000:
                 self._known.clear()
             self._known[prefix] = envelope
@@ -226,8 +260,26 @@ class Peeler:
             self._last, self._last_envelope = prefix, envelope
         return envelope, line[pos:]
 
+    @staticmethod
+    def outer(line: str) -> int:
+        """How many characters in front of a line are a collector's, which every part of a broken line has."""
+        pos = 0
+        for _ in range(4):
+            m = next(
+                (
+                    m
+                    for name, match in _BY_CHAR[line[pos : pos + 1]]
+                    if (m := match(line, pos)) and name in _OUTER
+                ),
+                None,
+            )
+            if m is None:
+                break
+            pos = m.end()
+        return pos
 
-def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
+
+def _envelope(layers: list[tuple[str, re.Match[str]]], pumped: bool) -> Envelope:
     found: dict[str, str] = {}
     kind = Kind.NATIVE
     for name, m in layers:
@@ -241,12 +293,16 @@ def _envelope(layers: list[tuple[str, re.Match[str]]]) -> Envelope:
                 key = key.rstrip("2")  # the same field in another place of the pattern
                 if key == "time" and "time" in found:
                     continue  # the outer time stamp is the collector's and has the year
+                if key == "level" and pumped and name in _WRAPPERS and value in ("INFO", "DEBUG"):
+                    continue
                 found[key] = value
         unit = found.get("unit", "")
         if name == "systemd" or unit in UNIT_TAGS:
             kind = Kind.UNIT
         elif unit == "kernel" and name.startswith(_COLLECTORS):
             kind = Kind.KERNEL
+    if kind is Kind.UNIT and layers[-1][0] in _SERVERS:
+        kind = Kind.NATIVE  # `podman run` in a unit: its tag stands before all that the server prints
     level = found.get("level", "").upper()
     level = _LEVELS.get(level, level)
     if (kind is Kind.KERNEL or layers[0][0] == "dmesg -x") and level not in ("ERROR", "CRITICAL"):

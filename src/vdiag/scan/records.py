@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from vdiag.model import Envelope, Kind, Record
-from vdiag.scan.envelope import Peeler, escapes_in, has_escapes, strip_escapes
+from vdiag.scan.envelope import Peeler, cleaned, escapes_in, strip_escapes
 from vdiag.scan.gaps import Gaps
+from vdiag.scan.learned import HEAD, learned, pumped
 
 if TYPE_CHECKING:
     from vdiag.scan import journal
@@ -27,7 +28,6 @@ _GLUE = re.compile(
 _MAYBE_GLUE = re.compile(
     r"\S\(\w+(?:[ -]\w+=?\d*)? pid=\d|(?:INFO|WARNING|ERROR|CRITICAL) \d\d-\d\d \d\d:\d\d:\d\d \["
 )
-HEAD = "Traceback (most recent call last):"
 _ACCESS = re.compile(
     r'\S+ - (?:\S+ \[[^\]]+\] )?"(?P<method>[A-Z]{3,7}) (?P<path>\S+) HTTP/[\d.]+" (?P<status>\d{3})'
 )
@@ -92,9 +92,8 @@ class Scanner:
         self.source = source
         self._peeler = Peeler()
         self._few = False  # a whole log may stand on one line
-        self._prefix: re.Pattern[str] | None = (
-            None  # an envelope that no grammar knows, learned from a traceback
-        )
+        self._learned = False
+        self._prefix: re.Pattern[str] | None = None  # an envelope that no grammar knows
         self.gaps = Gaps()
 
     def text(self, text: str, first: int = 1) -> Iterator[Record]:
@@ -102,16 +101,13 @@ class Scanner:
         self.gaps.look(text, first.__add__)
         self._learn(text)
         self._few = text.count("\n") < FEW
-        if has_escapes(text):
-            return self.records(map(strip_escapes, text.split("\n")), first)
-        return self.records(text.split("\n"), first)
+        return self.records(cleaned(text.split("\n"), text), first)
 
     def records(self, lines: Iterable[str], first: int = 1) -> Iterator[Record]:
         """Records of physical lines without escapes, numbered from `first`; they come without their `\\n`."""
         source, peel = self.source, self._peeler.peel
         if self._prefix is not None:
-            learned = self._prefix
-            lines = (line[m.end() :] if (m := learned.match(line)) else line for line in lines)
+            lines = map(self._without, lines)
         head = ""  # the latest line that begins with a prefix, if any does
         for number, raw in enumerate(lines, first):
             line = raw
@@ -164,33 +160,30 @@ class Scanner:
                 yield Record(source, number, message, envelope)
 
     def _learn(self, text: str) -> None:
-        """Learns an unknown prefix: what stands before a traceback's head and, but for digits, before other rows."""
-        at = text.find(HEAD)
-        if at < 0 or self._prefix is not None:
-            return
-        line = strip_escapes(text[text.rfind("\n", 0, at) + 1 : at + len(HEAD)])
-        _, message = self._peeler.peel(line)
-        before = message[: message.find(HEAD)]
-        if not before.strip(" |+") or len(line) > 300 or line[:1] == "{":
-            return
-        shape = re.sub(r"\\?\d+", r"\\d+", re.escape(line[: len(line) - len(HEAD)]))
-        pattern = re.compile(shape)
-        following = [row for row in text[at : at + 20_000].split("\n")[1:5] if row.strip()]
-        if len(following) >= 2 and all(pattern.match(strip_escapes(row)) for row in following):
-            self._prefix = pattern
+        """Learns what no grammar knows: an unknown prefix, and whether a wrapper logs the server's lines as its own."""
+        if self._prefix is None and (not self._learned or HEAD in text):
+            self._learned = True
+            self._peeler.pumped = self._peeler.pumped or pumped(text)
+            self._prefix = learned(text, self._peeler)
 
-    def joined(self, lines: Iterable[list[str]], number: int = 1) -> Iterator[Record]:
+    def _without(self, line: str) -> str:
+        """A line without the prefix that no grammar knows."""
+        m = self._prefix.match(line) if self._prefix is not None else None
+        return m[1] + line[m.end() :] if m else line
+
+    def joined(self, lines: Sequence[list[str]], number: int = 1) -> Iterator[Record]:
         """Records of logical lines that stood in pieces; pieces are numbered through from `number`.
 
         A row of a traceback comes whole; a message keeps its pieces as rows, so that a match tells its line.
         """
+        self._learn("\n".join("".join(pieces) for pieces in lines[:1000]))
         for pieces in lines:
             first, number = number, number + len(pieces)
             if len(pieces) == 1:
                 yield from self.text(pieces[0], first)
                 continue
             whole = strip_escapes("".join(pieces))
-            envelope, message = self._peeler.peel(whole)
+            envelope, message = self._peeler.peel(self._without(whole))
             begin = len(whole) - len(message)
             if message.lstrip().startswith(_TRACEBACK_ROWS):
                 yield Record(self.source, first, message, envelope)

@@ -17,7 +17,8 @@ from vdiag.scan.marks import unmarked
 from vdiag.scan.wrapped import Piece, joined
 
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+")
-_BOX = re.compile(r"^\s*[│┃║|]\s?(.*?)\s*[│┃║|]?\s*$")
+_BOX = re.compile(r"^\s*[│┃║|](.*?)\s*[│┃║|]?\s*$")
+_EDGE = re.compile(r"^\s*[┌└├╭╰┏┗┣╔╚╠].*[┐┘┤╮╯┓┛┫╗╝╣]\s*$")
 _FENCE = re.compile(r"^\s*(?:```|~~~)\w*\s*$")
 _TAG = re.compile(
     r"</?(?:pre|code|span|div|p|br|b|i|em|strong|font|samp|li|ul|td|tr|table)\b[^>]{0,200}>", re.IGNORECASE
@@ -112,7 +113,10 @@ def _unquoted(pieces: list[Piece]) -> Step:
 def _unboxed(pieces: list[Piece]) -> Step:
     if not _most(pieces, re.compile(r"^\s*[│┃║]")):
         return None
-    return [(n, _BOX.sub(r"\1", text)) for n, text in pieces], UNBOXED
+    matches = [(n, text, _BOX.match(text)) for n, text in pieces if not _EDGE.match(text)]
+    margin = all(m is None or m[1][:1] in " " for _, _, m in matches)
+    bare = [(n, text if m is None else m[1][margin:]) for n, text, m in matches]
+    return bare, UNBOXED
 
 
 def _untagged(pieces: list[Piece]) -> Step:

@@ -1,0 +1,69 @@
+"""Every sample, the real logs among them, in every envelope: the same answer, on the same row, as surely."""
+
+from __future__ import annotations
+
+from functools import cache
+
+import pytest
+
+from dresses import ENVELOPES, PREFIXES, broken
+from logtext import ALL, FAILED, Sample, ask, by_name, fits
+
+SAMPLES = [s for s in ALL if s.name != "wrapped-message"]  # six lines, damaged already
+
+
+@cache
+def plain(s: Sample) -> tuple[str, str | None, int | None, float]:
+    report = ask(s.text)
+    top = report.diagnoses[0] if report.diagnoses else None
+    return report.verdict.value, top and top.rule, top and top.line, top.confidence if top else 0.0
+
+
+def within(told: int, line: int, begins: list[int]) -> bool:
+    """Whether a line is one of those that a row of the sample stands on."""
+    begin = begins[line - 1]
+    later = [n for n in begins if n > begin]
+    return begin <= told < (min(later) if later else begin + 1)
+
+
+@pytest.mark.parametrize("envelope", ENVELOPES)
+@pytest.mark.parametrize("s", SAMPLES, ids=by_name)
+def test_a_sample_gets_the_same_answer_in_every_envelope(s: Sample, envelope: str) -> None:
+    text, begins = ENVELOPES[envelope](s.lines)
+    verdict, rule, line, confidence = plain(s)
+    report = ask(text)
+    assert report.verdict.value == verdict
+    if line is None:
+        assert not report.diagnoses
+        return
+    top = report.diagnoses[0]
+    assert top.rule == rule
+    assert within(top.line, line, begins)
+    assert top.confidence >= confidence - (0.1 if envelope in UNSURE else 0.001)
+
+
+UNSURE = {"newest first, RunPod"}  # read the other way round, and its line ends in words
+
+
+BREAKING = {
+    "journald": PREFIXES["journald short"],
+    "compose": PREFIXES["compose v2"],
+    "docker logs -t": PREFIXES["docker logs -t"],
+}
+
+
+@pytest.mark.parametrize("width", [100, 120, 160])
+@pytest.mark.parametrize("collector", BREAKING)
+@pytest.mark.parametrize("s", [s for s in FAILED if s in SAMPLES], ids=by_name)
+def test_messages_that_a_collector_broke_are_put_together(s: Sample, collector: str, width: int) -> None:
+    text, begins = broken(s.lines, width, BREAKING[collector])
+    top = ask(text).diagnoses[0]
+    assert fits(top.rule, s)
+    assert s.line is not None
+    assert top.line >= begins[s.line - 1]  # where the log says it twice, the whole one may be shown
+
+
+@pytest.mark.parametrize("width", [120, 176])
+@pytest.mark.parametrize("s", [s for s in FAILED if s in SAMPLES], ids=by_name)
+def test_messages_broken_in_a_box(s: Sample, width: int) -> None:
+    assert fits(ask(broken(s.lines, width, PREFIXES["compose v2"], box=True).text).diagnoses[0].rule, s)
