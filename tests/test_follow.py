@@ -22,7 +22,7 @@ from vdiag.cli.wrapped import HELD
 from vdiag.follow import FIRST, ORDINARY, WINDOW, Follower, Told
 from vdiag.intake.commands import LOG, QUESTION
 from vdiag.intake.fetch import AFTER, BEFORE
-from vdiag.intake.growing import BACK, GrowingFile
+from vdiag.intake.growing import BACK, GrowingFile, growing
 from vdiag.model import Report, Verdict
 from vdiag.rulebook.shipped import shipped
 
@@ -411,3 +411,27 @@ def test_a_file_is_followed_through_its_rotation(tmp_path: Path) -> None:
     last: Report = following.reports[-1]  # type: ignore[assignment]
     assert last["diagnoses"][0]["times"] == 2  # type: ignore[index]
     assert last["diagnoses"][0]["line"] == KV.line  # type: ignore[index]
+
+
+def test_a_named_pipe_is_followed_to_its_writers_end(tmp_path: Path) -> None:
+    fifo = tmp_path / "vllm.fifo"
+    os.mkfifo(fifo)
+    following = Following(str(fifo), home=tmp_path)
+    with fifo.open("wb") as writer:
+        writer.write(KV.text.encode())
+        writer.flush()
+        following.until(1)
+    assert following.process.wait(DEADLINE) == 1
+    told: list[dict[str, object]] = following.reports[0]["diagnoses"]  # type: ignore[assignment]
+    assert (told[0]["source"], told[0]["line"]) == (str(fifo), KV.line)
+
+
+def test_a_named_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
+    fifo = tmp_path / "vllm.fifo"
+    os.mkfifo(fifo)
+    log = growing(str(fifo))
+    assert log.read(0) == b""
+    with fifo.open("wb") as writer:
+        writer.write(b"one\n")
+    assert log.read(1) == b"one\n"
+    assert log.read(1) is None

@@ -29,14 +29,14 @@ def follow(console: Console, file: str, *, rules: tuple[str, ...], **options: An
     """Follows a file, or standard input for `-`, and prints what fails; the status is the summary's."""
     from vdiag.cli.diagnose import rulebook_for
     from vdiag.follow import Follower
-    from vdiag.intake.growing import GrowingFile, GrowingPipe
+    from vdiag.intake.growing import GrowingPipe, growing
     from vdiag.intake.sources import STDIN
 
     rulebook, faults = rulebook_for(rules)
     for fault in faults:
         console.say(fault)
     try:
-        log = GrowingPipe(console.stdin) if file == "-" else GrowingFile(file)
+        log = GrowingPipe(console.stdin) if file == "-" else growing(file)
     except OSError as error:
         console.say(f"{file}: {error.strerror or error}")
         return ExitStatus.USAGE

@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import os
 import select
+import stat
 import time
 from io import FileIO
 from typing import BinaryIO
@@ -103,6 +104,16 @@ class GrowingFile:
 
     def close(self) -> None:
         self._file.close()
+
+
+def growing(path: str) -> GrowingFile | GrowingPipe:
+    """What is written to a path: a file by its name, a named pipe to its writer's end. Raises OSError.
+
+    A pipe is opened without waiting for its writer, so that Ctrl-C is heard before there is one.
+    """
+    if not stat.S_ISFIFO(os.stat(path).st_mode):
+        return GrowingFile(path)
+    return GrowingPipe(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0))
 
 
 def _opened(path: str) -> FileIO:

@@ -86,6 +86,8 @@ class _Joiner:
             prefix = self._repeated(head, text)
             if prefix and (rest := text[prefix:]).strip() and (full or self._too_long(before, rest)):
                 return rest if self._goes_on(before, line, rest, full) else None
+        if full and Peeler.outer(text):
+            return None  # a collector's prefix begins a line
         return text if self._goes_on(before, line, text, full) else None
 
     def _repeated(self, head: str, text: str) -> int:
