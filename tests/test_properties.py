@@ -9,7 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from logtext import ALL, FAILED, Sample, ask, fits, lines, sample
+from logtext import ALL, FAILED, Sample, ask, by_name, first, fits, lines, sample
 from vdiag.model import Report, Verdict
 
 QUIET = settings(deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)

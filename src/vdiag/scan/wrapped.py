@@ -83,18 +83,22 @@ class _Joiner:
             and text[:1] != " "
             and (full or (self.spaced and len(before) > self.width * 0.6))
         ):
-            prefix = self._repeated(head, text)
+            prefix = self._repeated(head, text, full)
             if prefix and (rest := text[prefix:]).strip() and (full or self._too_long(before, rest)):
                 return rest if self._goes_on(before, line, rest, full) else None
         if full and Peeler.outer(text):
             return None  # a collector's prefix begins a line
         return text if self._goes_on(before, line, text, full) else None
 
-    def _repeated(self, head: str, text: str) -> int:
-        """How long the prefix of a text is, if it is that of the line it may go on from but for the time."""
+    def _repeated(self, head: str, text: str, full: bool) -> int:
+        """How long the prefix of a text is, if it is that of the line it may go on from.
+
+        Its time may be another only behind a line that is full.
+        """
         _, message = self._peeler.peel(text)
         prefix = len(text) - len(message)
-        same = prefix and _DIGITS.sub("#", text[:prefix]) == _DIGITS.sub("#", head[:prefix])
+        own, other = text[:prefix], head[:prefix]
+        same = own == other or (full and _DIGITS.sub("#", own) == _DIGITS.sub("#", other))
         return prefix if same else 0
 
     def _blank(self, line: str) -> bool:
