@@ -77,7 +77,7 @@ def answer(
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
         report.notes += _starting_notes(blames[-1].episode, rulebook)
-    found = find_gaps(conclusion, context)
+    found = find_gaps(conclusion, context, inputs)
     for number, gap in found:
         if gap not in inputs[number].gaps:
             inputs[number].gaps.append(gap)

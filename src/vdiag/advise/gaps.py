@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise.fixes import command
-from vdiag.model import Event, Gap, Kind, Verdict
+from vdiag.model import Event, Gap, Input, Kind, Verdict
 from vdiag.reason.blame import Blame, Node
 from vdiag.reason.conclude import Conclusion
 
@@ -29,8 +29,13 @@ _DEBUG = {
 }
 
 
-def find_gaps(conclusion: Conclusion, context: Mapping[str, Any]) -> list[tuple[int, Gap]]:
-    """(input, gap) for what the story lacks; only what could change or complete the answer is told."""
+def find_gaps(
+    conclusion: Conclusion, context: Mapping[str, Any], inputs: Sequence[Input]
+) -> list[tuple[int, Gap]]:
+    """(input, gap) for what the story lacks; only what could change or complete the answer is told.
+
+    `inputs` hold the gaps of the reading itself.
+    """
     if conclusion.verdict in (Verdict.HEALTHY, Verdict.EMPTY, Verdict.STARTING):
         return []
     sure = bool(conclusion.findings) and conclusion.findings[0].confidence >= 0.9
@@ -40,7 +45,7 @@ def find_gaps(conclusion: Conclusion, context: Mapping[str, Any]) -> list[tuple[
             _begins_inside(blame, context, sure),
             _ends_inside(blame, context),
             _half(blame, context),
-            _silent(blame, context),
+            _silent(blame, context, whole=not inputs[blame.episode.source].gaps),
             _hushed(blame, context),
         ):
             if gap is not None:
@@ -96,16 +101,16 @@ def _roles(blame: Blame) -> set[str]:
     return {e.envelope.role for e in blame.episode.events if e.envelope.role}
 
 
-def _silent(blame: Blame, context: Mapping[str, Any]) -> Gap | None:
+def _silent(blame: Blame, context: Mapping[str, Any], *, whole: bool) -> Gap | None:
     """A process died without a word, and nothing of the kernel's is here.
 
-    Either a line says so, or the start is here with the engine's own lines and they tell of no failure.
+    Either a line says so, or the start is here, `whole`, with the engine's own lines, and they tell of no failure.
     """
     if blame.roots or blame.cut or not blame.notices or any(_outside(e) for e in blame.episode.events):
         return None
     death = _death(blame)
     begun = any(mark.what == "start" for mark in blame.episode.marks)
-    if death is None and not (begun and _roles(blame) - {"APIServer"}):
+    if death is None and not (whole and begun and _roles(blame) - {"APIServer"}):
         return None
     command = _command(
         _KERNEL, context, "journalctl -k -b --no-pager > kernel.log; vdiag vllm.log kernel.log"
