@@ -49,7 +49,7 @@ def diagnose(
         if other.outbids(conclusion, repaired.trust):
             other.backed(conclusion)
             reading, conclusion = repaired, other
-    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places)
+    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed())
     if not reading.parts:
         return report
     from vdiag.advise.parts import in_parts
@@ -206,6 +206,14 @@ class Reading:
     @staticmethod
     def _records(scanner: Scanner, decoder: Decoder | None, piece: bytes, line: int) -> Iterable[Record]:
         return scanner.text(decode(piece), line) if decoder is None else decoder.feed(piece, line)
+
+    def holed(self) -> set[int]:
+        """The inputs of which a part is known to be missing."""
+        return {
+            number
+            for number, told in enumerate(self.inputs)
+            if told.gaps or any(part.gaps for part in self.parts.get(told.name, ()))
+        }
 
     def notes(self) -> list[str]:
         """What the user should know of the reading itself."""

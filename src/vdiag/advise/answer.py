@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from vdiag import __version__
@@ -51,8 +51,12 @@ def answer(
     rulebook: Rulebook,
     notes: list[str],
     places: Mapping[int, Place],
+    holed: Container[int] = (),
 ) -> Report:
-    """The report of a conclusion. `places` gives the physical lines of inputs that were read repaired."""
+    """The report of a conclusion.
+
+    `places` gives the physical lines of inputs that were read repaired, `holed` the inputs that lack a part.
+    """
     blames = conclusion.blames
     context = _context(conclusion)
     report = Report(
@@ -77,7 +81,7 @@ def answer(
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
         report.notes += _starting_notes(blames[-1].episode, rulebook)
-    found = find_gaps(conclusion, context, inputs)
+    found = find_gaps(conclusion, context, holed)
     for number, gap in found:
         if gap not in inputs[number].gaps:
             inputs[number].gaps.append(gap)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping
 from typing import Any
 
 from vdiag.advise.fixes import command
-from vdiag.model import Event, Gap, Input, Kind, Verdict
+from vdiag.model import Event, Gap, Kind, Verdict
 from vdiag.reason.blame import Blame, Node
 from vdiag.reason.conclude import Conclusion
 
@@ -30,11 +30,11 @@ _DEBUG = {
 
 
 def find_gaps(
-    conclusion: Conclusion, context: Mapping[str, Any], inputs: Sequence[Input]
+    conclusion: Conclusion, context: Mapping[str, Any], holed: Container[int] = ()
 ) -> list[tuple[int, Gap]]:
     """(input, gap) for what the story lacks; only what could change or complete the answer is told.
 
-    `inputs` hold the gaps of the reading itself.
+    `holed` are the inputs of which a part is known to be missing.
     """
     if conclusion.verdict in (Verdict.HEALTHY, Verdict.EMPTY, Verdict.STARTING):
         return []
@@ -45,7 +45,7 @@ def find_gaps(
             _begins_inside(blame, context, sure),
             _ends_inside(blame, context),
             _half(blame, context),
-            _silent(blame, context, whole=not inputs[blame.episode.source].gaps),
+            _silent(blame, context, whole=blame.episode.source not in holed),
             _hushed(blame, context),
         ):
             if gap is not None:
