@@ -96,3 +96,8 @@ def test_weight_takes_the_lightest_alternative():
 def test_a_bad_regex_is_refused(source):
     with pytest.raises(WordingError):
         compile_regex(source)
+
+
+def test_a_line_end_that_is_all_of_an_alternative_is_asked_for_in_wrapped_text_too():
+    assert captured(r"(?:^|\n)(?P<n>503 Gone)", "GET / 503 Gone", loose=True) is None
+    assert captured(r"(?:<p>|\n)(?P<n>503 Gone)", "GET /\n503 Go\nne", loose=True) is not None

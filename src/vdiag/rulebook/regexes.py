@@ -179,6 +179,8 @@ def _loosened(read: list[Token]) -> str:
         elif token.kind == "anchor":
             if token.text not in (r"\b", r"\B"):
                 out.append(token.text)
+        elif token.kind == "break" and _is_branch(read, index):
+            out.append(token.text + token.quantifier)  # else the branch would match anywhere
         elif token.kind in ("space", "break"):
             gap()
         else:
@@ -187,6 +189,12 @@ def _loosened(read: list[Token]) -> str:
     if out[-1] == GAP:
         out.pop()
     return "".join(out)
+
+
+def _is_branch(read: list[Token], index: int) -> bool:
+    """Whether a token is all of an alternative."""
+    begins = index > 0 and read[index - 1].kind in ("open", "or")
+    return begins and index + 1 < len(read) and read[index + 1].kind in ("close", "or")
 
 
 def _loose_atom(token: Token, last: bool) -> str:
