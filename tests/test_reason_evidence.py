@@ -76,6 +76,16 @@ def test_of_a_death_and_a_trailer_alone_the_death_is_told() -> None:
     assert first(report) == ("incomplete", "died", 3)
 
 
+def test_a_trailer_over_a_traceback_gives_way_to_the_symptom_it_ends_in() -> None:
+    """The logging call that prints the trailer prints the traceback too; the exception says more."""
+    over = said("The engine has stopped. See above")
+    rows = behind(BOILER, traceback("RuntimeError: The wheels turn slowly today", "look"))
+    report = judged(START, over, *rows)
+    assert first(report) == ("incomplete", "slow", 6)
+    other_call = judged(START, STOPPED, *rows)
+    assert first(other_call) == ("incomplete", "stopped", 2)
+
+
 # ---- 2: chains -------------------------------------------------------------------------------------------
 
 

@@ -158,6 +158,7 @@ def _findings(blame: Blame) -> list[Finding]:
             n for n in blame.explained if n.rule is not None and n.event.kind in (Kind.EXCEPTION, Kind.NATIVE)
         ]
         first = min(deaths or [*blame.notices, *news], key=lambda n: n.line)
+        first = next((n for n in news if _introduces(first, n)), first)
         return [Finding(NOTICED, first, blame, confidence.NOTICE)]
     if blame.failed and blame.explained:
         first = blame.explained[0]
@@ -169,6 +170,13 @@ def _findings(blame: Blame) -> list[Finding]:
         return [Finding(NOTICED, Node(event, event.line), blame, confidence.NOTICE - 0.1)]
     lone = _last_words(blame)
     return [Finding(UNKNOWN, lone, blame, confidence.of_unknown(lone, blame))] if lone else []
+
+
+def _introduces(notice: Node, news: Node) -> bool:
+    """Whether a trailer is the message over a traceback ("EngineCore failed to start.") that ends in the news."""
+    one, other = notice.event.envelope, news.event.envelope
+    told_with = one.origin and (one.lane, one.origin, one.time) == (other.lane, other.origin, other.time)
+    return bool(told_with) and news.event.kind is Kind.EXCEPTION and notice.line < news.line
 
 
 def _cries(event: Event, at_home: bool) -> bool:
