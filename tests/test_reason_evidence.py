@@ -513,6 +513,15 @@ def test_a_rule_may_ask_for_a_frame() -> None:
     assert first(ask(bad, steam(framed))) == ("unrecognised", None, 5)
 
 
+@pytest.mark.parametrize(
+    ("wanted", "holds"), [("app/", True), ("opt/app/", True), ("pp/", False), ("engine.py/", False)]
+)
+def test_a_rule_may_ask_for_a_folder_of_the_code(wanted: str, holds: bool) -> None:
+    framed = rule("dry", DRY, frames=[wanted])
+    text = lines(START, *behind(BOILER, traceback(f"OSError: {DRY}", "look")), STOPPED)
+    assert first(ask(text, steam(framed)))[1:] == ("dry" if holds else None, 5)
+
+
 @pytest.mark.parametrize(("rows", "rule_id"), [([LOADING], "dry"), ([LOADING, READY], None), ([], None)])
 def test_a_rule_may_ask_for_a_phase(rows: list[str], rule_id: str | None) -> None:
     phased = rule("dry", DRY, phase=[Phase.LOAD])

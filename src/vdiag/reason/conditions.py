@@ -71,8 +71,10 @@ def _origin(event: Event) -> list[str]:
 
 
 def _in_frame(want: str, frame: str) -> bool:
-    """Whether a frame is `file.py`, `function` or `file.py:function`."""
+    """Whether a frame is `file.py`, `function`, `file.py:function`, or lies below a `folder/`."""
     file, _, function = frame_parts(frame)
+    if want.endswith("/"):
+        return f"/{want}" in f"/{file}"
     if ":" in want:
         wanted_file, wanted_function = want.split(":", 1)
         return file.endswith(wanted_file) and function == wanted_function

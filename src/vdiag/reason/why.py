@@ -159,6 +159,8 @@ def _conditions(match: Match, rule: Rule, episode: Episode) -> Iterator[str]:
 
 
 def _stands(want: str, frames: Sequence[str]) -> bool:
+    if want.endswith("/"):
+        return any(f"/{want}" in frame.replace('"', "/") for frame in frames)
     file, _, function = want.partition(":")
     if not file.endswith((".py", ".pyx")) and "/" not in file:
         file, function = "", file

@@ -175,6 +175,8 @@ class _Namer:
 
 def _raised_in(frame: str, message: Message) -> bool:
     """Whether a message is raised in a frame as rules name them; its callers are not known here."""
+    if frame.endswith("/"):
+        return f"/{frame}" in f"/{message.file}"
     file, _, function = frame.partition(":")
     if not file.endswith((".py", ".pyx")) and "/" not in file:
         file, function = "", file

@@ -71,7 +71,9 @@ class Rule(msgspec.Struct, forbid_unknown_fields=True, omit_defaults=True):
     where: str = "any"  # any | exception | log | kernel | unit | native | http
     level: str = "error"  # the lowest log level on which a cause counts: error | warning | info | debug
     at: str = ""  # the capture whose start is the root line
-    frames: list[str] = []  # any of these stands in a frame (`file.py`, `function` or `file.py:function`)
+    frames: list[
+        str
+    ] = []  # any of these stands in a frame (`file.py`, `function`, `file.py:function`, `folder/`)
     phase: list[Phase] = []  # where the episode must stand; with `frames`, decides where no frame is known
     needs: list[str] = msgspec.field(
         name="with", default_factory=list
