@@ -213,9 +213,9 @@ def _loose_atom(token: Token, last: bool) -> str:
 
 
 def _on_one_line(text: str) -> bool:
-    """Whether a class admits no line end; a run of such characters may be wrapped all the same."""
+    """Whether a class admits no line end without naming it; a run of such characters may be wrapped all the same."""
     try:
-        return text != "." and re.match(text, "\n") is None
+        return text not in (".", r"[^\n]") and re.match(text, "\n") is None
     except re.error:  # one that only the `regex` module knows
         return False
 

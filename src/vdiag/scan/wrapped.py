@@ -15,7 +15,7 @@ TAIL = 600  # characters looked at of a line that goes on
 
 _OWN = re.compile(  # what a line begins with that is not the rest of the one before
     r"\s*(?:\x1b\[[\d;]*m)*(?:\(\w[\w -]*pid=\d+|(?:DEBUG|INFO|WARNING|ERROR|CRITICAL)\b|\[|Traceback \(|File \"|\d{4}[-/]\d\d|"
-    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|Exception ignored|The above exception|Process \w+|\S+: error: |[$#>] |$)"
+    r"[A-Z][a-z]{2} [ \d]\d \d\d:|During handling|Exception ignored|The above exception|Process \w+|\S+: error: |[^|\n]{0,80}\d%\||[$#>] |$)"
 )
 _RAISED = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit)\b")
 _NAME = re.compile(r"(?:^|[\])|:] )(?:\w+\.)*\w+\.?$")  # a line that ends in the only word it has
@@ -84,7 +84,10 @@ class _Joiner:
             and (full or (self.spaced and len(before) > self.width * 0.6))
         ):
             prefix = self._repeated(head, text, full)
-            if prefix and (rest := text[prefix:]).strip() and (full or self._too_long(before, rest)):
+            rest = text[prefix:]
+            if prefix and _shape(rest) == _shape(before[prefix:]):
+                return None  # the same message once more
+            if prefix and rest.strip() and (full or self._too_long(before, rest)):
                 return rest if self._goes_on(before, line, rest, full) else None
         if full and Peeler.outer(text):
             return None  # a collector's prefix begins a line
@@ -98,7 +101,7 @@ class _Joiner:
         _, message = self._peeler.peel(text)
         prefix = len(text) - len(message)
         own, other = text[:prefix], head[:prefix]
-        same = own == other or (full and _DIGITS.sub("#", own) == _DIGITS.sub("#", other))
+        same = own == other or (full and _shape(own) == _shape(other))
         return prefix if same else 0
 
     def _blank(self, line: str) -> bool:
@@ -127,6 +130,10 @@ class _Joiner:
         if own or raised or text[:1] == " ":
             return False
         return len(before) >= self.width * 0.6 and self._too_long(before, text)
+
+
+def _shape(text: str) -> str:
+    return _DIGITS.sub("#", text)
 
 
 def _completes(line: str, text: str) -> bool:
