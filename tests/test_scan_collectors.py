@@ -44,6 +44,7 @@ PREFIXES = {
     "supervisor": ("vllm stderr | ", ("", "", "vllm", 0)),
     "RunPod": ("8x4k2m9qz1ab[info]", ("", "", "8x4k2m9qz1ab", 0)),
     "Google Cloud": ("ERROR 2026-09-21T14:13:21.123456789Z [resource.labels.containerName: vllm] ", ("2026-09-21T14:13:21.123456789Z", "", "vllm", 0)),
+    "TorchServe": ("2026-09-21T14:13:21,123 [INFO ] W-9000-acme_1.0-stdout MODEL_LOG - ", ("2026-09-21T14:13:21,123", "", "W-9000-acme_1.0", 0)),
     "Google Cloud's console": ("2026-09-21 14:13:21.123 CEST ", ("2026-09-21 14:13:21.123", "", "", 0)),
 }  # fmt: skip
 

@@ -132,10 +132,14 @@ _LAYERS: dict[str, tuple[str, str]] = {
     ),
     "dmesg iso": ("012", r"(?P<kernel>)(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d,\d{6}[+-]\d\d:\d\d) "),
     "cri": ("012", r"(?P<time>\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d+(?:Z|[+-]\d\d:\d\d)) (?:stdout|stderr) [FP](?::\S*)?(?: |$)"),
+    "torchserve": (  # it logs whatever a model's process prints, and the level tells nothing of it
+        "012",
+        r"(?P<time>" + _ISO + r") \[[A-Z]{4,5} *\] (?P<unit>[\w.-]{1,80}?)-std(?:out|err) MODEL_LOG - ?",
+    ),
     "logging": (
         "012",
         r"(?P<time>" + _ISO + r") +(?:- +)?(?:\[[^\]\s]*\] +)?(?:[\w.:/-]+ +(?:- +)?)?(?:\d+ +)?(?:- +)?\[?"
-        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)\]?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- |:? +)",
+        r"(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|WARN|FATAL)(?: *\])?(?! +(?:\d\d-\d\d \d\d:\d\d|\[[\w./-]+\.py:\d))(?: +- |:? +)",
     ),
     "piped": (  # loguru's form, and wrappers that name the stream
         "012",
@@ -173,7 +177,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
 _ORDER = (
     "arrows", "piped", "pytest", "process", "ray", "vllm", "uvicorn", "rank", "address", "c10", "kubectl", "monotonic", "dmesg", "dmesg -T", "dmesg -e",
     "bracketed time", "bracketed level", "dmesg -x", "talos", "kernel", "systemd", "syslog", "syslog 月", "cri",
-    "syslog iso", "syslog iso, no pid", "short-unix", "dmesg iso", "logging", "nginx", "time", "google cloud", "glog",
+    "syslog iso", "syslog iso, no pid", "short-unix", "dmesg iso", "torchserve", "logging", "nginx", "time", "google cloud", "glog",
     "talos node", "pm2", "runpod", "compose", "rfc5424", "priority", "clock", "ts",
 )  # fmt: skip
 _Match = Callable[[str, int], "re.Match[str] | None"]
