@@ -58,6 +58,7 @@ class Blame(msgspec.Struct):
     failed: bool = False
     at_home: bool = True  # the log is a vLLM server's, or speaks of one
     cut: list[Event] = []  # tracebacks whose exception is not here
+    legible: set[str] = set()  # ids of the rules that match in it and whose conditions hold
 
 
 def judge(episode: Episode, kin: Kin, rulebook: Rulebook) -> Blame:
@@ -123,6 +124,7 @@ class _Judge:
         matches = [m for m in self.by_event.get(id(event), ()) if self.conditions.hold(m)]
         if not matches:
             return []
+        self.result.legible.update(self._rule(m).id for m in matches)
         benign = [m for m in matches if self._rule(m).role is Role.BENIGN]
         nodes: list[tuple[Role, Node]] = []
         for role in (Role.CAUSE, Role.SYMPTOM, Role.TRAILER):

@@ -67,7 +67,7 @@ class Conclusion(msgspec.Struct):
     def support(self) -> float:
         """How much this reading explains: of two readings of one text the better supported wins."""
         best = self.findings[0].confidence if self.findings else 0.0
-        known = set().union(*(blame.episode.rules for blame in self.blames))
+        known = set().union(*(blame.legible for blame in self.blames))
         return _SUPPORT[self.verdict] + best + PER_RULE * len(known)
 
     def outbids(self, plain: Conclusion, trust: float) -> bool:
