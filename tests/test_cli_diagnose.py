@@ -135,6 +135,7 @@ def test_an_unreadable_file_is_named_and_the_rest_is_reported(
         ("vlm.log", "vlm.log: no such file; did you mean vllm.log?"),
         ("kv-cache-too-small", "`vdiag explain kv-cache-too-small`"),
         ("elsewhere/x.log", "elsewhere/x.log: no such file\n"),
+        ("", "'': no such file\n"),
     ],
 )
 def test_a_name_that_is_no_file_is_told_what_was_meant(
@@ -145,6 +146,19 @@ def test_a_name_that_is_no_file_is_told_what_was_meant(
     world = World()
     assert world.run(name) == 2
     assert meant in world.err.getvalue()
+
+
+@pytest.mark.parametrize("words", [["--follow"], ["explain"], ["rules", "new", "--from"]])
+def test_every_command_tells_a_misspelt_file(
+    words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "vllm.log").write_text("x")
+    world = World()
+    assert world.run(*words, "vlm.log") == 2
+    said = world.err.getvalue() + capsys.readouterr().err
+    assert "vlm.log: no such file" in said
+    assert "did you mean vllm.log?" in said
 
 
 def test_a_line_of_a_file_reads_the_file_and_says_so(tmp_path: Path, pipeline: types.SimpleNamespace) -> None:

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
+import gzip
+import io
 import json
+import lzma
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import threading
 import time
 import tracemalloc
-from collections.abc import Iterator
+import zipfile
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -41,6 +47,22 @@ def settled(following: Follower, *rows: str) -> list[Told]:
     told = following.feed(lines(*rows).encode())
     last = following.settle()
     return [*told, last] if last else told
+
+
+def zipped(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as bundle:
+        bundle.writestr("a.log", data)
+    return out.getvalue()
+
+
+def tarred(data: bytes) -> bytes:
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w") as bundle:
+        entry = tarfile.TarInfo("a.log")
+        entry.size = len(data)
+        bundle.addfile(entry, io.BytesIO(data))
+    return out.getvalue()
 
 
 def answers(told: list[Told]) -> list[tuple[str | None, int, int]]:
@@ -351,7 +373,20 @@ def test_json_is_one_report_a_line(tmp_path: Path, monkeypatch: pytest.MonkeyPat
 def test_nothing_to_follow_is_the_calls_fault(tmp_path: Path) -> None:
     world = World()
     assert world.run("--follow", str(tmp_path / "none.log")) == 2
-    assert "none.log: No such file or directory" in world.err.getvalue()
+    assert "none.log: no such file" in world.err.getvalue()
+
+
+@pytest.mark.parametrize("piped", [False, True])
+@pytest.mark.parametrize("packed", [gzip.compress, lzma.compress, bz2.compress, zipped, tarred])
+def test_what_is_packed_is_refused_and_never_called_healthy(
+    piped: bool, packed: Callable[[bytes], bytes], tmp_path: Path
+) -> None:
+    path = tmp_path / "a.log"
+    path.write_bytes(packed(KV.text.encode()))
+    world = World(stdin=path.read_bytes() if piped else b"")
+    assert world.run("--follow", *([] if piped else [str(path)])) == 2
+    assert "read it without --follow" in world.err.getvalue()
+    assert world.printed == ""
 
 
 class Following:

@@ -9,12 +9,13 @@ import click
 
 from vdiag.cli.console import Console
 from vdiag.cli.diagnose import diagnose_files, report_options, rulebook_for
+from vdiag.cli.names import beside, near_ids
 from vdiag.cli.status import ExitStatus
 
 if TYPE_CHECKING:
     from click.shell_completion import CompletionItem
 
-    from vdiag.rulebook import Rule, Rulebook
+    from vdiag.rulebook import Rule
 
 EXAMPLES = """\b
 Examples:
@@ -52,7 +53,12 @@ def _explain_rule(
         console.say(fault)
     rule = rulebook.by_id(name)
     if rule is None:
-        console.say(f"{name}: no such file, and no rule has this id.{_near(name, rulebook)}")
+        near = near_ids(name, (rule.id for rule in rulebook.rules if _is_explained(rule)))
+        hint = f"Near it: {', '.join(near)}\n" if near else ""
+        console.say(
+            f"{name or repr(name)}: no such file, and no rule has this id{beside(name) or '.'}\n"
+            f"{hint}`vdiag rules list` shows all rules."
+        )
         return ExitStatus.USAGE
     if format_ == "json":
         import msgspec
@@ -65,19 +71,6 @@ def _explain_rule(
         page = render_rule.render(rule, width=console.columns)
         terminal.write(page, console.stdout, color=console.colored(color))
     return ExitStatus.USAGE if faults else ExitStatus.OK
-
-
-def _near(name: str, rulebook: Rulebook) -> str:
-    """Ids a person may have meant: near spellings, then those that share a word with it."""
-    import difflib
-
-    ids = [rule.id for rule in rulebook.rules if _is_explained(rule)]
-    near = difflib.get_close_matches(name.lower(), ids, n=5, cutoff=0.6)
-    words = {word for word in name.lower().replace("_", "-").split("-") if len(word) > 2}
-    near += [id_ for id_ in ids if words & set(id_.split("-")) and id_ not in near][: 5 - len(near)]
-    if not near:
-        return "\n`vdiag rules list` shows all rules."
-    return "\nNear it: " + ", ".join(near) + "\n`vdiag rules list` shows all rules."
 
 
 def _is_explained(rule: Rule) -> bool:

@@ -28,22 +28,29 @@ STOPS = (signal.SIGINT, signal.SIGTERM)
 def follow(console: Console, file: str, *, rules: tuple[str, ...], **options: Any) -> ExitStatus:
     """Follows a file, or standard input for `-`, and prints what fails; the status is the summary's."""
     from vdiag.cli.diagnose import rulebook_for
+    from vdiag.cli.names import with_meaning
     from vdiag.follow import Follower
     from vdiag.intake.growing import GrowingPipe, growing
-    from vdiag.intake.sources import STDIN
+    from vdiag.intake.sources import STDIN, SourceError
 
     rulebook, faults = rulebook_for(rules)
     for fault in faults:
         console.say(fault)
     try:
         log = GrowingPipe(console.stdin) if file == "-" else growing(file)
-    except OSError as error:
-        console.say(f"{file}: {error.strerror or error}")
+    except (OSError, SourceError) as error:
+        why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+        console.say(with_meaning(f"{file}: {why}", [file], rulebook))
         return ExitStatus.USAGE
-    follower = Follower(rulebook, STDIN if file == "-" else file, log.line)
+    name = STDIN if file == "-" else file
+    follower = Follower(rulebook, name, log.line)
     show = _Showing(console, **options)
     with _until_stopped() as stopped:
-        watch(log, follower, show.told, stopped)
+        try:
+            watch(log, follower, show.told, stopped)
+        except SourceError as error:
+            console.say(f"{name}: {error}")
+            return ExitStatus.USAGE
         return show.summary(follower.summary(), faulty=bool(faults))
 
 

@@ -27,7 +27,7 @@ def with_meaning(problem: str, files: Iterable[str], rulebook: Rulebook) -> str:
     """What is wrong with one of the files; where there is none of that name, with what may have been meant."""
     for name in files:
         if problem.startswith(f"{name}: ") and name != "-" and not os.path.lexists(name):
-            return f"{name}: no such file{_meant(name, rulebook)}"
+            return f"{name or repr(name)}: no such file{_meant(name, rulebook)}"
     return problem
 
 
@@ -40,10 +40,27 @@ def _meant(name: str, rulebook: Rulebook) -> str:
         return f"; did you mean the command `{near[0]}`?"
     if rulebook.by_id(name) is not None:
         return f"; `vdiag explain {name}` tells what the rule of this name knows"
+    return beside(name)
+
+
+def beside(name: str) -> str:
+    """The file of nearly this name in the same folder, as a question; empty if there is none."""
+    from difflib import get_close_matches
+
     folder, last = os.path.split(name)
     try:
-        beside = os.listdir(folder or ".")
+        there = os.listdir(folder or ".")
     except OSError:
         return ""
-    near = get_close_matches(last, beside, 1, 0.8)
+    near = get_close_matches(last, there, 1, 0.8)
     return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""
+
+
+def near_ids(name: str, ids: Iterable[str]) -> list[str]:
+    """Up to five rule ids a person may have meant: near spellings, then those that share a word with it."""
+    from difflib import get_close_matches
+
+    told = list(ids)
+    near = get_close_matches(name.lower(), told, n=5, cutoff=0.6)
+    words = {word for word in name.lower().replace("_", "-").split("-") if len(word) > 2}
+    return near + [id_ for id_ in told if words & set(id_.split("-")) and id_ not in near][: 5 - len(near)]

@@ -1,6 +1,7 @@
 """Streams that are still written to: a pipe, or a file that log rotation renames or empties.
 
 Both are read with `read(seconds)`: what is there, at once; else nothing after at most that time; None at the end.
+What is packed is no text that grows: SourceError at once, or from the first `read` of a pipe.
 """
 
 from __future__ import annotations
@@ -13,8 +14,11 @@ import time
 from io import FileIO
 from typing import BinaryIO
 
+from vdiag.intake.compressed import SourceError, kind_of
+
 CHUNK = 256 << 10  # bytes read at once
 BACK = 8 << 20  # bytes of a file's end that are read before what is new
+HEAD = 262  # bytes that tell whether something is packed
 
 
 class GrowingPipe:
@@ -25,6 +29,7 @@ class GrowingPipe:
 
     def __init__(self, stream: BinaryIO) -> None:
         self._stream = stream
+        self._begun = False
         try:
             self._fd = stream.fileno()
         except (OSError, ValueError):
@@ -32,22 +37,30 @@ class GrowingPipe:
 
     def read(self, seconds: float) -> bytes | None:
         if self._fd < 0:
-            return self._stream.read(CHUNK) or None
+            return self._checked(self._stream.read(CHUNK)) or None
         if not select.select([self._fd], [], [], seconds)[0]:
             return b""
-        return os.read(self._fd, CHUNK) or None
+        return self._checked(os.read(self._fd, CHUNK)) or None
+
+    def _checked(self, data: bytes) -> bytes:
+        if not self._begun:
+            _refuse_packed(data)
+            self._begun = True
+        return data
 
 
 class GrowingFile:
     """A file followed by its name: it goes on where rotation puts a new file, or empties this one.
 
     `turns` counts how often it began anew; `line` is the number of the first line that is read. Raises OSError
-    where the file cannot be opened.
+    where the file cannot be opened, SourceError where it is packed.
     """
 
     def __init__(self, path: str, back: int = BACK) -> None:
         self._path = path
         self._file = _opened(path)
+        _refuse_packed(self._file.read(HEAD) or b"")
+        self._file.seek(0)
         self.turns = 0
         self.line = 1
         self._skip(os.fstat(self._file.fileno()).st_size - back)
@@ -107,13 +120,24 @@ class GrowingFile:
 
 
 def growing(path: str) -> GrowingFile | GrowingPipe:
-    """What is written to a path: a file by its name, a named pipe to its writer's end. Raises OSError.
+    """What is written to a path: a file by its name, a named pipe to its writer's end. Raises OSError, SourceError.
 
     A pipe is opened without waiting for its writer, so that Ctrl-C is heard before there is one.
     """
     if not stat.S_ISFIFO(os.stat(path).st_mode):
         return GrowingFile(path)
     return GrowingPipe(os.fdopen(os.open(path, os.O_RDONLY | os.O_NONBLOCK), "rb", buffering=0))
+
+
+def _refuse_packed(head: bytes) -> None:
+    """SourceError if a stream begins as compressed data or a bundle does."""
+    kind = kind_of(head)
+    if not kind and head.startswith(b"PK\x03\x04"):
+        kind = "zip"
+    if not kind and head[257:262] == b"ustar":
+        kind = "tar"
+    if kind:
+        raise SourceError(f"is {kind} data, which does not grow line by line; read it without --follow")
 
 
 def _opened(path: str) -> FileIO:
