@@ -109,3 +109,32 @@ def test_the_rule_must_be_the_first_diagnosis_of_its_example(file, names, passed
     example, _ = try_rules(rulebook.rules, rulebook, lambda text, book: report(*names))
     assert example.passed is passed
     assert reason in example.reason
+
+
+def test_an_id_that_no_rule_has_is_no_success(file):
+    result = run("test", file, "--rule", "part-broke-todai", "--wordings")
+    assert result.exit_code == 2
+    assert "part-broke-todai: no rule has this id; near it: part-broke-today\n" in result.output
+
+
+def test_a_rule_that_could_not_be_read_is_not_called_unknown(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text(RULE.replace("phrases:", "phrase:"))
+    result = run("test", path, "--rule", "part-broke-today", "--wordings")
+    assert "no rule has this id" not in result.output
+    assert result.exit_code == 1
+
+
+def test_broken_yaml_is_said_in_a_sentence(tmp_path):
+    path = tmp_path / "mine.yaml"
+    path.write_text("- id: a\n b: c\n")
+    assert "expected YAML, got a syntax error (" in run("lint", path).output
+
+
+def test_a_catalogue_that_is_up_to_date_says_so(file, tmp_path):
+    into = tmp_path / "pages"
+    assert "written" in run("catalogue", file, "--into", into).output
+    result = run("catalogue", file, "--into", into)
+    assert result.output == f"{into}: 2 pages, all up to date\n"
+    assert result.exit_code == 0
+    assert run("catalogue", file, "--into", into, "--check").output == ""

@@ -129,7 +129,7 @@ def test_a_line_is_taken_without_its_prefix(tmp_path: Path) -> None:
         (f"{KV}:0", "has 129 lines, and none of number 0"),
         (f"{KV}:40", "the exception of the traceback there is on line 47"),
         (str(SAMPLES / "healthy-busy.log"), "failed: name the line"),
-        ("none.log", "No such file"),
+        ("none.log", "none.log: no such file"),
     ],
 )
 def test_a_line_that_is_not_there_is_refused(given: str, why: str) -> None:

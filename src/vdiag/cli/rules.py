@@ -101,7 +101,7 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     PATH is a rule file or a folder of them. Without PATH: the rules of the checkout vdiag runs from, else your
     own. With --explain a PATH that is no YAML file is a log: the shipped rules and those of the other PATHs are
     held against it. Exit status: 1 if an example fails or a rule has errors, 2 if a file cannot be read or is no
-    YAML list of rules.
+    YAML list of rules, or if there is no rule of an ID.
     """
     from vdiag.rulebook.examples import try_rules
     from vdiag.rulebook.load import SUFFIXES, assemble, read_rules
@@ -122,6 +122,11 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
         good = [explain_log(log, rulebook, only) for log in logs]
         _leave(0 if all(good) and not problems else UNREADABLE)
     where = {own.rule.id: own for own in placed if not only or own.rule.id in only}
+    unknown = [name for name in only if name not in where and all(name != fault.rule for fault in problems)]
+    for name in unknown:
+        from vdiag.cli.rules_log import unknown_id
+
+        click.echo(unknown_id(name, (own.rule.id for own in placed)), err=True)
     tried = {"example": 0, "lookalike": 0}
     failed = 0
     for outcome in try_rules(where.values(), rulebook, None if wordings else _diagnose()):
@@ -132,7 +137,7 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     parts = [_count(len(where), "rule"), *(_count(number, kind) for kind, number in tried.items())]
     faults = f"; {_count(len(problems), 'error')} above" if problems else ""
     click.echo(f"{', '.join(parts)}: {failed} failed{faults}")
-    if any(problem.whole_file for problem in problems):
+    if unknown or any(problem.whole_file for problem in problems):
         _leave(UNREADABLE)
     _leave(FAULTY if failed or problems else 0)
 
@@ -147,15 +152,18 @@ def new(given: str) -> None:
     Without LINE the line that vdiag takes for the root is used. Numbers, amounts, paths and names become typed
     captures. Exit status: 2 if there is no such line.
     """
+    from vdiag.cli.names import with_meaning
     from vdiag.cli.rules_new import NoLine, origin_of
     from vdiag.rulebook.draft import draft
     from vdiag.rulebook.load import load
     from vdiag.rulebook.places import default_user_paths
 
+    rulebook = load(default_user_paths(), base=_shipped(), collect=[])
     try:
-        written = draft(origin_of(given, load(default_user_paths(), base=_shipped(), collect=[])))
+        written = draft(origin_of(given, rulebook))
     except (NoLine, ValueError) as fault:
-        click.echo(f"no rule can be drafted: {fault}", err=True)
+        said = with_meaning(str(fault), [given, given.rpartition(":")[0]], rulebook)
+        click.echo(f"no rule can be drafted: {said}", err=True)
         _leave(UNREADABLE)
         return
     click.echo(written, nl=False)
@@ -242,6 +250,8 @@ def catalogue(paths: tuple[Path, ...], into: Path | None, check: bool) -> None:
         write(texts, into, old)
     for name in old:
         click.echo(f"{into / name}: {'out of date' if check else 'written' if name in texts else 'removed'}")
+    if not old and not check:
+        click.echo(f"{into}: {_count(len(texts), 'page')}, all up to date")
     _leave(FAULTY if check and old else 0)
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import difflib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import click
+
+from vdiag.cli.names import near_ids
 
 if TYPE_CHECKING:
     from vdiag.match.matcher import Match
@@ -46,13 +47,18 @@ def explain_log(path: Path, rulebook: Rulebook, asked: Sequence[str]) -> bool:
     for name in asked:
         rule = rulebook.by_id(name)
         if rule is None:
-            near = difflib.get_close_matches(name, [r.id for r in rulebook.rules], 3)
-            click.echo(f"  {name}: no rule has this id{f'; near it: {chr(44).join(near)}' if near else ''}")
+            click.echo(f"  {unknown_id(name, (r.id for r in rulebook.rules))}")
             good = False
             continue
         for sentence in why_not(rule, rulebook, reading.events, reading.matches, conclusion):
             click.echo(f"  {rule.id} {sentence}")
     return good
+
+
+def unknown_id(name: str, ids: Iterable[str]) -> str:
+    """What to say of an id that no rule has, with those that may have been meant."""
+    near = near_ids(name, ids)
+    return f"{name}: no rule has this id" + (f"; near it: {', '.join(near)}" if near else "")
 
 
 def _matched(matches: Sequence[Match], rulebook: Rulebook) -> None:

@@ -88,9 +88,11 @@ def _compose(path: Path) -> tuple[list[Any], list[Any]]:
         return list(root.value), loader.construct_document(root)
     except yaml.MarkedYAMLError as fault:
         mark = fault.problem_mark or fault.context_mark
-        raise _Fault(mark.line + 1 if mark else 0, "YAML", fault.problem or "something else") from None
+        raise _Fault(
+            mark.line + 1 if mark else 0, "YAML", f"a syntax error ({fault.problem or fault})"
+        ) from None
     except (yaml.YAMLError, ValueError, OverflowError) as fault:
-        raise _Fault(0, "YAML", str(fault).splitlines()[0]) from None
+        raise _Fault(0, "YAML", f"a syntax error ({str(fault).splitlines()[0]})") from None
     except RecursionError:
         raise _Fault(0, "YAML that nests a few levels", "hundreds of levels") from None
     finally:
