@@ -197,3 +197,19 @@ def test_facts_of_lists_captures_and_what_texts_ask_for() -> None:
     asked = rule(SHORTER, why="{tp} cards")
     assert facts_of(asked, KV, {}) == {**KV, "fitting_len": 40544}
     assert placeholders(asked) == {"fitting_len", "tp"}
+
+
+@pytest.mark.parametrize(
+    ("written", "port", "shown"),
+    [
+        ("curl -s http://localhost:8000/v1/models", 9000, "curl -s http://localhost:9000/v1/models"),
+        ("curl -s 127.0.0.1:8000/health", 9000, "curl -s 127.0.0.1:9000/health"),
+        ("curl -s http://localhost:8000/health", None, "curl -s http://localhost:8000/health"),
+        ("curl -s http://localhost:8000/health", "9000; reboot", "curl -s http://localhost:8000/health"),
+        ("curl -s http://localhost:80001/", 9000, "curl -s http://localhost:80001/"),
+        ("docker run -p 8000:8000 img", 9000, "docker run -p 8000:8000 img"),
+    ],
+)
+def test_a_command_asks_the_server_at_its_port(written: str, port: Any, shown: str) -> None:
+    (fix,) = fixes(FixRule(do="Ask it", run=[written]), {"port": 29500}, args={"port": port})
+    assert fix.run == [shown]

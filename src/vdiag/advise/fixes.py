@@ -23,6 +23,7 @@ _TO_FILL = re.compile(rf"{_PLACEHOLDER.pattern}|{blanks.PATTERN}")
 _UNSET = re.compile(r"unset((?: +(?:[A-Z][A-Z0-9_]*|\{[a-z_]+\}))+)")
 _SENTENCE_END = re.compile(r"(?<=[.!?])\s+(?=[A-Z0-9`\"'(<{])")
 _SAFE_IN_QUOTES = re.compile(r"[^'\"\\$`!\x00-\x1f\x7f]*")
+_HERE = re.compile(r"\b(localhost|127\.0\.0\.1):8000\b")  # vLLM's default port, as rules write it
 _BRACKETS = re.compile(r" \([^()]*\)")
 _NOUNS = {"comm": "a process", "invoker": "a process", "unit": "the service"}
 UNKNOWN = "…"
@@ -161,7 +162,16 @@ def _command(text: str, known: Known) -> str:
             return shown
         return shlex.quote(shown)
 
-    return _TO_FILL.sub(value, text)
+    return _at_its_port(_TO_FILL.sub(value, text), known)
+
+
+def _at_its_port(text: str, known: Known) -> str:
+    """A command that asks this machine's server, with the port that the server's log names."""
+    arguments = known.said("args")
+    port = arguments.get("port") if isinstance(arguments, dict) else None
+    if type(port) is not int or not 0 < port < 65536:
+        return text
+    return _HERE.sub(rf"\g<1>:{port}", text)
 
 
 def _value(value: Any, known: Known) -> Any:
