@@ -95,6 +95,13 @@ def test_a_failure_without_a_word_is_incomplete(run: Run) -> None:
     assert json.loads(done.stderr)["verdict"] == "incomplete"
 
 
+def test_a_failure_without_a_word_is_not_sent_to_another_log(run: Run) -> None:
+    message = run("echo hello; exit 3").stderr.decode()
+    assert "all of its output was read" in " ".join(message.lower().split())
+    assert "    VLLM_LOGGING_LEVEL=DEBUG vdiag run -- sh …\n" in message
+    assert "journalctl -u" not in message
+
+
 def test_line_numbers_are_those_of_the_whole_output(run: Run) -> None:
     script = f"yes 'a line of forty characters and no meaning' | head -n 300000; cat {KV}; exit 1"
     report = json.loads(run(script, "--format", "json").stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import shutil
 import time
 from typing import Any
@@ -12,7 +13,7 @@ import click
 from vdiag.cli.console import Console
 from vdiag.cli.diagnose import page_options
 from vdiag.cli.wrapped import HELD, Wrapped
-from vdiag.model import Verdict
+from vdiag.model import Gap, Verdict
 
 EXAMPLES = """\b
 Examples:
@@ -86,6 +87,7 @@ def _diagnose(
     kernel.tell(report)
     if report.verdict in (Verdict.HEALTHY, Verdict.STARTING, Verdict.EMPTY):
         report.verdict = Verdict.INCOMPLETE  # what it printed does not know that it failed
+        report.inputs[0].gaps.append(_more_detail(command))
     elif report.verdict is Verdict.DIAGNOSED:  # then nobody misses a kernel log that could not be read
         report.inputs = [read for read in report.inputs if read.name == output.name or not read.gaps]
     if wrapped.passed:
@@ -101,6 +103,14 @@ def _diagnose(
         colored = console.colored(color) and (color == "always" or console.stderr_is_terminal)
         terminal.write(page, console.stderr, color=colored)
     console.stderr.flush()
+
+
+def _more_detail(command: str) -> Gap:
+    """Nothing is missing from the output; only more output can tell more. The arguments may hold a key: left out."""
+    return Gap(
+        what="all of its output was read, and nothing in it says why; start it once more with more detail",
+        command=f"VLLM_LOGGING_LEVEL=DEBUG vdiag run -- {shlex.quote(command)} …",
+    )
 
 
 def _with_end(printed: bytes, name: str, status: int) -> bytes:
