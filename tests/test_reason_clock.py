@@ -243,3 +243,13 @@ def test_the_options_name_the_window() -> None:
     world = World(lines(*ROWS).encode())
     assert world.run("--until", "soon") == ExitStatus.USAGE
     assert "--until" in world.err.getvalue()
+
+
+@pytest.mark.parametrize(
+    ("since", "until"), [("10:02", "10:01"), ("-1h", "-2h"), ("2026-03-02", "2026-03-01")]
+)
+def test_a_window_that_ends_before_it_begins_is_the_calls_fault(since: str, until: str) -> None:
+    world = World(lines(*ROWS).encode())
+    assert world.run("--since", since, "--until", until) == ExitStatus.USAGE
+    assert f"--until {until} lies before --since {since}." in world.err.getvalue()
+    assert world.printed == ""

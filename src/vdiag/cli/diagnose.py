@@ -163,7 +163,10 @@ def window_of(since: str | None, until: str | None) -> Window | None:
             ends.append(moment(text) if text is not None else None)
         except ValueError as error:
             raise click.BadParameter(str(error), param_hint=name) from None
-    return Window(*ends)
+    first, last = ends
+    if first is not None and last is not None and last.wall < first.wall:
+        raise click.UsageError(f"--until {last.text} lies before --since {first.text}.")
+    return Window(first, last)
 
 
 def diagnose_files(
