@@ -218,7 +218,7 @@ def test_a_quoted_line_without_spaces_stays_on_the_page(width: int, mark: str) -
     [
         ({"since": "2031-01-01"}, "nothing in vllm.log lies after 2031-01-01; its"),
         ({"until": "09-13 00:00"}, "nothing in vllm.log lies before 09-13 00:00; its"),
-        ({"since": "2031-01-01", "until": "-2h"}, "lies between 2031-01-01 and 2h ago; its"),
+        ({"since": "-2h", "until": "-2h"}, "lies between 2h ago and 2h ago; its"),
     ],
 )
 def test_a_window_without_a_line_names_file_and_times(options: dict[str, str], said: str) -> None:
@@ -264,6 +264,42 @@ def test_incomplete_says_what_to_fetch() -> None:
     assert text.startswith("Incomplete")
     assert "    journalctl -u vllm -b\n" in text
     assert "journalctl -u <unit>" in shown(Verdict.INCOMPLETE, diagnosis(fixes=[]))
+
+
+@pytest.mark.parametrize(
+    "run",
+    [
+        ["journalctl -k -b > kernel.log && vdiag vllm.log kernel.log"],
+        ["journalctl -k -b > kernel.log", "vdiag vllm.log kernel.log"],
+    ],
+)
+def test_a_gap_whose_commands_a_fix_has_is_not_told_again(run: list[str]) -> None:
+    inputs = [
+        Input(
+            "vllm.log",
+            gaps=[
+                Gap(
+                    "the kernel log is missing",
+                    command="journalctl -k -b > kernel.log; vdiag vllm.log kernel.log",
+                ),
+                Gap("the first lines are missing", command="journalctl -u vllm -b"),
+            ],
+        )
+    ]
+    text = shown(Verdict.INCOMPLETE, diagnosis(fixes=[Fix(do="Ask the kernel", run=run)]), inputs=inputs)
+    assert text.count("kernel.log") == sum(row.count("kernel.log") for row in run)
+    assert "the kernel log is missing" not in text.lower()
+    assert "    journalctl -u vllm -b\n" in text
+
+
+def test_what_was_no_run_of_a_server_is_not_called_one() -> None:
+    kernel = EpisodeInfo("kernel.log", 1, 1, None, "unknown")
+    failed = EpisodeInfo("vllm.log", 1, 90, Phase.LOAD, "failed")
+    again = EpisodeInfo("vllm.log", 91, 167, Phase.LOAD, "failed")
+    assert "a run in" not in shown(Verdict.DIAGNOSED, diagnosis(), episodes=[kernel, failed])
+    text = shown(Verdict.DIAGNOSED, diagnosis(), episodes=[kernel, failed, again])
+    assert text.count("a run in vllm.log") == 2
+    assert "a run in kernel.log" not in text
 
 
 def test_starting_names_phase_duration_and_what_to_run() -> None:

@@ -6,6 +6,8 @@ harmless before it is shown; commands stand on lines of their own and are never 
 
 from __future__ import annotations
 
+import re
+from collections.abc import Iterable
 from typing import TextIO
 
 import msgspec
@@ -107,13 +109,15 @@ def _incomplete(page: Page, report: Report, diagnoses: list[Diagnosis], everythi
         show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
     gaps = [gap for read in report.inputs for gap in read.gaps]
     page.heading("Get the rest")
-    offered = False
+    offered: set[str] = set()
     for fix in [fix for diagnosis in diagnoses for fix in diagnosis.fixes]:
         show_fix(page, fix)
-        offered = offered or bool(fix.run)
+        offered |= _steps(fix.run)
     for gap in gaps:
-        show_gap(page, gap)
-        offered = offered or bool(gap.command)
+        steps = _steps([gap.command])
+        if not steps or not steps <= offered:
+            show_gap(page, gap)
+        offered |= steps
     if not offered:
         page.prose("Give vdiag everything since the server's start, for a service for example:")
         page.command("journalctl -u <unit> -b --no-pager | vdiag")
@@ -121,6 +125,11 @@ def _incomplete(page: Page, report: Report, diagnoses: list[Diagnosis], everythi
         if diagnosis.why:
             page.heading("Why")
             page.prose(diagnosis.why)
+
+
+def _steps(commands: Iterable[str]) -> set[str]:
+    """The single commands of some lines, however these are joined."""
+    return {step.strip() for line in commands for step in re.split(r"&&|;", line)} - {""}
 
 
 def _nothing_wrong(page: Page, report: Report) -> None:
@@ -230,9 +239,10 @@ def _read(page: Page, report: Report, everything: bool) -> None:
     if report.memory:
         budget = ", ".join(f"{name} {value_words(value)}" for name, value in report.memory.items())
         page.prose(f"its memory: {budget}", first="- ", indent="  ")
-    if everything or len(report.episodes) > 1:
-        for run in report.episodes if everything else report.episodes[-BRIEF:]:
+    runs = [run for run in report.episodes if run.phase is not None or run.outcome != "unknown"]
+    if everything or len(runs) > 1:
+        for run in runs if everything else runs[-BRIEF:]:
             phase = f", phase {run.phase.value}" if run.phase else ""
             text = f"a run in {run.source}, lines {run.first_line} to {run.last_line}: {run.outcome}{phase}"
             page.prose(text, first="- ", indent="  ")
-        left_out(page, len(report.episodes), everything)
+        left_out(page, len(runs), everything)
