@@ -245,6 +245,12 @@ def test_the_options_name_the_window() -> None:
     assert "--until" in world.err.getvalue()
 
 
+def test_an_input_without_a_line_is_not_said_to_lack_times() -> None:
+    world = World(b"")
+    assert world.run("--since", "-2h", "--format", "json") == ExitStatus.NO_ANSWER
+    assert json.loads(world.printed)["inputs"][0]["gaps"] == []
+
+
 @pytest.mark.parametrize(
     ("since", "until"), [("10:02", "10:01"), ("-1h", "-2h"), ("2026-03-02", "2026-03-01")]
 )

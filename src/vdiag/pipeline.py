@@ -185,7 +185,7 @@ class Reading:
         self._keep(keeper, assembler, kept)
         if kept is not None and not binary:
             told.gaps += kept.gaps()
-            self.spoke = spoke or kept.some
+            self.spoke = spoke or (self.spoke and kept.some)
         if decoder is None and not binary:
             self._pasted[number] = decode(blocks.tail), first
         self._total += blocks.bytes

@@ -117,10 +117,12 @@ class Kept:
         self._first = self._last = ""  # times as printed
         self._waiting: list[Record] = []
         self.some = False
+        self._read = False  # whether there was any text
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
         """Those of further records that lie inside."""
         for record in records:
+            self._read = self._read or bool(record.message or record.envelope.time)
             stamp = parse(record.envelope.time) if record.envelope.time else None
             if stamp is not None and stamp.kind != UPTIME:
                 self._inside = self._window.holds(stamp)
@@ -142,6 +144,8 @@ class Kept:
 
     def gaps(self) -> list[Gap]:
         """What to say of an input that the window leaves whole or empty."""
+        if not self._read:
+            return []
         if not self._first:
             return [
                 Gap(what=f"its lines carry no time of day, so all of it was read, not only {self._window}")
