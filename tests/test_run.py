@@ -95,6 +95,21 @@ def test_a_failure_without_a_word_is_incomplete(run: Run) -> None:
     assert json.loads(done.stderr)["verdict"] == "incomplete"
 
 
+@pytest.mark.parametrize("stop", ["kill -INT $$", "kill -TERM $$", "exit 130", "exit 143"])
+def test_what_somebody_stopped_has_not_failed(run: Run, stop: str) -> None:
+    done = run(f"cat {SAMPLES / 'healthy-busy.log'}; {stop}")
+    assert done.returncode in (130, 143)
+    message = done.stderr.decode()
+    assert message.startswith("\nvdiag: sh was stopped: ")
+    assert len(message.splitlines()) == 2
+    assert json.loads(run(f"echo hello; {stop}", "--format", "json").stderr)["verdict"] == "empty"
+
+
+def test_what_failed_before_somebody_stopped_it_is_diagnosed(run: Run) -> None:
+    message = run(f"cat {KV}; kill -INT $$").stderr.decode()
+    assert message.startswith("\nvdiag: sh failed: signal 2 ended it\n\nDiagnosed: The KV cache")
+
+
 def test_a_failure_without_a_word_is_not_sent_to_another_log(run: Run) -> None:
     message = run("echo hello; exit 3").stderr.decode()
     assert "all of its output was read" in " ".join(message.lower().split())

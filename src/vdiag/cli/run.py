@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 import shutil
+import signal
 import time
 from typing import Any
 
@@ -21,6 +22,10 @@ Examples:
   vdiag run --rules my-rules.yaml -- python serve.py"""
 
 NOT_FOUND, NOT_EXECUTABLE = 127, 126  # as a shell says it
+ASKED = (
+    signal.SIGINT,
+    signal.SIGTERM,
+)  # with these somebody stopped it: no failure, where the output tells of none
 
 
 @click.command(
@@ -85,7 +90,9 @@ def _diagnose(
     )
     report = diagnose([output, *kernel.sources], rulebook=rulebook)
     kernel.tell(report)
-    if report.verdict in (Verdict.HEALTHY, Verdict.STARTING, Verdict.EMPTY):
+    unsaid = report.verdict in (Verdict.HEALTHY, Verdict.STARTING, Verdict.EMPTY)
+    stopped = unsaid and _signal(status) in ASKED
+    if unsaid and not stopped:
         report.verdict = Verdict.INCOMPLETE  # what it printed does not know that it failed
         report.inputs[0].gaps.append(_more_detail(command))
     elif report.verdict is Verdict.DIAGNOSED:  # then nobody misses a kernel log that could not be read
@@ -94,15 +101,23 @@ def _diagnose(
         renumber(report, lambda line: line + wrapped.passed, output.name)
         report.notes.append(f"Only its last {HELD >> 20} MiB were read, from line {wrapped.passed + 1} on")
     ended = f"signal {-status} ended it" if status < 0 else f"it ended with status {status}"
+    what = "was stopped" if stopped else "failed"
     if format_ == "json":
         report.notes.append(f"{name}: {ended}")
         console.stderr.write(json.render(report))
     else:
-        page = terminal.render(report, width=console.columns, everything=everything)
-        console.stderr.write(f"\nvdiag: {name} failed: {ended}\n\n")
-        colored = console.colored(color) and (color == "always" or console.stderr_is_terminal)
-        terminal.write(page, console.stderr, color=colored)
+        console.stderr.write(f"\nvdiag: {name} {what}: {ended}\n")
+        if not stopped:
+            console.stderr.write("\n")
+            page = terminal.render(report, width=console.columns, everything=everything)
+            colored = console.colored(color) and (color == "always" or console.stderr_is_terminal)
+            terminal.write(page, console.stderr, color=colored)
     console.stderr.flush()
+
+
+def _signal(status: int) -> int:
+    """The signal that ended a command, also as a shell tells it; 0 for none."""
+    return -status if status < 0 else max(status - 128, 0)
 
 
 def _more_detail(command: str) -> Gap:
