@@ -136,6 +136,9 @@ def test_an_unreadable_file_is_named_and_the_rest_is_reported(
         ("kv-cache-too-small", "`vdiag explain kv-cache-too-small`"),
         ("elsewhere/x.log", "elsewhere/x.log: no such file\n"),
         ("", "'': no such file\n"),
+        ("help", "help: no such file; did you mean `vdiag --help`?"),
+        ("lint", "lint: no such file; did you mean the command `rules lint`?"),
+        ("https://host/vllm.log", "`curl -fsSL ADDRESS | vdiag`"),
     ],
 )
 def test_a_name_that_is_no_file_is_told_what_was_meant(
@@ -146,6 +149,13 @@ def test_a_name_that_is_no_file_is_told_what_was_meant(
     world = World()
     assert world.run(name) == 2
     assert meant in world.err.getvalue()
+
+
+def test_the_commands_of_rules_are_known_by_name() -> None:
+    from vdiag.cli.names import OF_RULES
+    from vdiag.cli.rules import rules
+
+    assert set(OF_RULES) == set(rules.commands)
 
 
 @pytest.mark.parametrize("words", [["--follow"], ["explain"], ["rules", "new", "--from"]])

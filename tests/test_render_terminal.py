@@ -299,7 +299,10 @@ def test_what_was_no_run_of_a_server_is_not_called_one() -> None:
     assert "a run in" not in shown(Verdict.DIAGNOSED, diagnosis(), episodes=[kernel, failed])
     text = shown(Verdict.DIAGNOSED, diagnosis(), episodes=[kernel, failed, again])
     assert text.count("a run in vllm.log") == 2
-    assert "a run in kernel.log" not in text
+    assert "kernel.log" not in text
+    kernel.outcome = "failed"
+    text = shown(Verdict.DIAGNOSED, diagnosis(), episodes=[kernel, failed])
+    assert "- kernel.log, lines 1 to 1: failed\n" in text
 
 
 def test_starting_names_phase_duration_and_what_to_run() -> None:

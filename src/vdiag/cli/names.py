@@ -10,6 +10,9 @@ if TYPE_CHECKING:
     from vdiag.rulebook import Rulebook
 
 
+OF_RULES = ("list", "lint", "test", "new", "audit", "catalogue")  # commands of `vdiag rules`
+
+
 def without_lines(files: Iterable[str]) -> tuple[list[str], list[str]]:
     """The files, `vllm.log:47` as `vllm.log`, and what is to be said of each that was given so."""
     names, remarks = [], []
@@ -36,6 +39,12 @@ def _meant(name: str, rulebook: Rulebook) -> str:
 
     from vdiag.cli.commands import COMMANDS
 
+    if "://" in name:
+        return "; vdiag opens no addresses: fetch it, and pipe it in with `curl -fsSL ADDRESS | vdiag`"
+    if name in ("help", "version"):
+        return f"; did you mean `vdiag --{name}`?"
+    if name in OF_RULES:
+        return f"; did you mean the command `rules {name}`?"
     if "." not in name and (near := get_close_matches(name.lower(), COMMANDS, 1, 0.7)):
         return f"; did you mean the command `{near[0]}`?"
     if rulebook.by_id(name) is not None:

@@ -243,6 +243,7 @@ def _read(page: Page, report: Report, everything: bool) -> None:
     if everything or len(runs) > 1:
         for run in runs if everything else runs[-BRIEF:]:
             phase = f", phase {run.phase.value}" if run.phase else ""
-            text = f"a run in {run.source}, lines {run.first_line} to {run.last_line}: {run.outcome}{phase}"
+            what = "a run in " if phase else ""
+            text = f"{what}{run.source}, lines {run.first_line} to {run.last_line}: {run.outcome}{phase}"
             page.prose(text, first="- ", indent="  ")
         left_out(page, len(runs), everything)
