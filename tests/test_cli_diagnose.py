@@ -151,6 +151,28 @@ def test_a_name_that_is_no_file_is_told_what_was_meant(
     assert meant in world.err.getvalue()
 
 
+@pytest.mark.parametrize(
+    ("words", "meant"),
+    [
+        (["--json", "x.log"], "Did you mean '--format json'?"),
+        (["--no-color", "x.log"], "Did you mean '--color never'?"),
+        (["-V"], "Did you mean '--version'?"),
+        (["--frmat", "json", "x.log"], "Did you mean '--format'?"),
+        (["run", "--json", "--", "true"], "Did you mean '--format json'?"),
+    ],
+)
+def test_an_option_of_other_programs_is_told_as_it_is_written_here(words: list[str], meant: str) -> None:
+    world = World()
+    assert world.run(*words) == 2
+    assert meant in world.err.getvalue()
+
+
+def test_an_option_that_the_command_lacks_is_not_proposed() -> None:
+    world = World()
+    assert world.run("rules", "list", "--json") == 2
+    assert "--format" not in world.err.getvalue()
+
+
 def test_the_commands_of_rules_are_known_by_name() -> None:
     from vdiag.cli.names import OF_RULES
     from vdiag.cli.rules import rules

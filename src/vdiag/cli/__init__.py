@@ -51,6 +51,16 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
             obj=console,
             color=console.colored(),
         )
+    except click.NoSuchOption as error:
+        from vdiag.cli.names import meant_option
+
+        known = [name for p in (error.ctx.command.params if error.ctx else ()) for name in p.opts]
+        if meant := meant_option(error.option_name, known):
+            said = f"No such option {error.option_name!r}. Did you mean {meant!r}?"
+            click.UsageError(said, error.ctx).show(file=console.stderr)
+        else:
+            error.show(file=console.stderr)
+        return 2
     except click.ClickException as error:
         error.show(file=console.stderr)
         return 2

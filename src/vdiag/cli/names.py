@@ -12,6 +12,21 @@ if TYPE_CHECKING:
 
 OF_RULES = ("list", "lint", "test", "new", "audit", "catalogue")  # commands of `vdiag rules`
 
+OPTIONS = {  # what other programs call an option: how it is written here
+    "--json": "--format json",
+    "--output": "--format",
+    "--no-color": "--color never",
+    "--verbose": "--all",
+    "-v": "--all",
+    "-V": "--version",
+}
+
+
+def meant_option(name: str, known: Iterable[str]) -> str:
+    """How an option that is not there is written here, if the command (its `known` options) has it; else empty."""
+    meant = OPTIONS.get(name, "")
+    return meant if meant == "--version" or meant.split(" ")[0] in known else ""
+
 
 def without_lines(files: Iterable[str]) -> tuple[list[str], list[str]]:
     """The files, `vllm.log:47` as `vllm.log`, and what is to be said of each that was given so."""
