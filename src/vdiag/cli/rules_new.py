@@ -71,10 +71,13 @@ def _origin(event: Event, line: int, reading: Reading, rulebook: Rulebook) -> Or
         file, _, function = frame_parts(event.frames[-1])
         frame = ":".join(filter(None, (re.split(r"[\\/]", file)[-1], function)))
     row = min(event.lines.index(line) if line in event.lines else event.root_row, len(rows) - 1)
+    legible = set().union(*(blame.legible for blame in reading.conclusion().blames))
     known = dict.fromkeys(
         rulebook.rules[match.rule].id
         for match in reading.matches
-        if match.event is event and rulebook.rules[match.rule].role is not Role.CONTEXT
+        if match.event is event
+        and rulebook.rules[match.rule].role is not Role.CONTEXT
+        and rulebook.rules[match.rule].id in legible
     )
     return Origin("\n".join(rows), row, event.kind.value, event.envelope.level, frame, tuple(known))
 
