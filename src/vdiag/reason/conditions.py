@@ -18,6 +18,7 @@ class Conditions:
         self._episode = episode
         self._rulebook = rulebook
         self._frames: dict[int, list[str]] = defaultdict(list)  # traceback → frames of its whole chain
+        self._latest = 0, ""
         self._said: dict[str, set[int]] = defaultdict(set)  # place in the code → lines it wrote
         for event in episode.events:
             if event.traceback:
@@ -45,10 +46,22 @@ class Conditions:
             frames = self._frames.get(match.event.traceback) if match.event.traceback else None
             frames = frames or _origin(match.event)
             if frames:
-                return any(_in_frame(want, frame) for want in rule.frames for frame in frames)
+                text = self._text(match.event.traceback, frames)
+                return any(
+                    _in_frame(want, frame)
+                    for want in rule.frames
+                    if want.partition(":")[0] in text  # most rules' frames are in no traceback here
+                    for frame in frames
+                )
             if not rule.phase:
                 return False
         return not rule.phase or episode.phase_at(match.line) in rule.phase
+
+    def _text(self, traceback: int, frames: list[str]) -> str:
+        """All frames of a traceback; of the latest it is kept, since several rules ask in turn."""
+        if not traceback or self._latest[0] != traceback:
+            self._latest = traceback, "\n".join(frames)
+        return self._latest[1]
 
     def unknown(self, match: Match) -> bool:
         """Whether a rule fails only because no frame and no phase is known here."""
