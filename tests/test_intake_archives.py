@@ -188,6 +188,21 @@ def test_a_header_of_any_size_is_not_held_in_memory(tmp_path: Path) -> None:
     assert sources([str(path)], io.BytesIO())[0] == []
 
 
+def test_the_directory_of_a_zip_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    opens: list[object] = []
+    real = zipfile.ZipFile
+    monkeypatch.setattr(zipfile, "ZipFile", lambda *given: opens.append(given) or real(*given))
+    found = opened(tmp_path / "b.zip", zipped({f"{n}.log": LOG for n in range(20)}))
+    assert [contents(source) for source in found] == [(LOG, "")] * 20
+    assert len(opens) == 1
+
+
+def test_an_empty_zip_file_holds_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "b.zip"
+    path.write_bytes(zipped({}))
+    assert "without a file that looks like a log" in sources([str(path)], io.BytesIO())[1][0]
+
+
 @pytest.mark.parametrize("method", [zipfile.ZIP_DEFLATED, zipfile.ZIP_BZIP2, zipfile.ZIP_LZMA])
 def test_a_zip_bomb_is_left(method: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(archives, "BOMB_SIZE", 1 << 20)

@@ -9,6 +9,7 @@ import io
 import itertools
 import lzma
 import os
+import random
 import sys
 import tracemalloc
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from vdiag.intake.blocks import Blocks
 from vdiag.intake.folders import MOST_FILES
 from vdiag.intake.rotated import Continued, sets
 from vdiag.intake.sources import STDIN, sources
-from vdiag.model import Report
+from vdiag.model import Report, Verdict
 from vdiag.pipeline import diagnose
 
 TEXT = b"".join(b"%d ValueError: no way\n" % n for n in range(20_000))
@@ -322,3 +323,104 @@ def test_standard_input_is_a_source(paths: list[str]) -> None:
     (source,), problems = sources(paths, stdin)
     assert (source.name, source.size, problems) == (STDIN, None, [])
     assert source.open() is stdin
+
+
+# ---- damaged, closed or endless ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("size", [3_000, 300_000])
+@pytest.mark.parametrize("where", [0.5, 0.999])
+def test_a_damaged_gzip_gives_what_stands_before_the_damage(size: int, where: float, tmp_path: Path) -> None:
+    text = "".join(f"{n * 7919 % 10007} a line of the log\n" for n in range(size // 20)).encode()
+    packed = bytearray(gzip.compress(text))
+    at = int(len(packed) * where)
+    packed[at : at + 40] = b"\xff" * len(packed[at : at + 40])
+    path = tmp_path / "a.gz"
+    path.write_bytes(bytes(packed))
+    data, error = contents(path)
+    assert len(data) > len(text) * (where - 0.25)
+    assert data[: int(len(data) * 0.9)] == text[: int(len(data) * 0.9)]
+    assert error.startswith("the compressed file is damaged")
+
+
+def test_a_wrong_checksum_loses_nothing_and_is_said(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(TEXT)[:-8] + bytes(8))
+    data, error = contents(path)
+    assert data == TEXT
+    assert error.startswith("the compressed file is damaged")
+
+
+@pytest.mark.parametrize(
+    ("head", "word"),
+    [
+        (b"7z\xbc\xaf\x27\x1c", "7-Zip"),
+        (b"Rar!\x1a\x07\x00", "RAR"),
+        (b"\x04\x22\x4d\x18", "lz4 -dc"),
+        (b"LPKSHHRH", "journalctl --file"),
+    ],
+)
+def test_what_vdiag_does_not_open_is_named(head: bytes, word: str, tmp_path: Path) -> None:
+    path = tmp_path / "a"
+    path.write_bytes(head + random.Random(1).randbytes(4000))
+    (found,), _ = sources([str(path)], io.BytesIO())
+    report = diagnose([found], rulebook=steam())
+    assert report.verdict is Verdict.EMPTY
+    assert word in report.inputs[0].gaps[0].what
+
+
+def test_a_log_that_was_compressed_twice_is_named(tmp_path: Path) -> None:
+    path = tmp_path / "a.gz"
+    path.write_bytes(gzip.compress(gzip.compress(random.Random(1).randbytes(3000))))
+    (found,), _ = sources([str(path)], io.BytesIO())
+    assert "compressed once more inside" in diagnose([found], rulebook=steam()).inputs[0].gaps[0].what
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/urandom"), reason="no such device here")
+@pytest.mark.parametrize("name", ["zero", "urandom", "full"])
+def test_a_device_that_never_ends_is_refused(name: str) -> None:
+    assert sources([f"/dev/{name}"], io.BytesIO()) == ([], [f"/dev/{name}: is a device, not a log"])
+
+
+def test_the_device_that_holds_nothing_is_an_empty_input() -> None:
+    (found,), problems = sources([os.devnull], io.BytesIO())
+    assert not problems
+    assert diagnose([found], rulebook=steam()).verdict is Verdict.EMPTY
+
+
+# ---- folders that are odd ------------------------------------------------------------------------------------
+
+
+def test_of_too_many_logs_those_written_last_are_read(tmp_path: Path) -> None:
+    for number in range(MOST_FILES + 3):
+        path = tmp_path / f"{number:03}.log"
+        path.write_bytes(b"INFO x\n")
+        os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
+    found, _ = sources([str(tmp_path)], io.BytesIO())
+    names = [os.path.basename(s.name) for s in found]
+    assert names == [f"{number:03}.log" for number in range(3, MOST_FILES + 3)]
+
+
+def test_a_log_under_two_names_is_read_once(tmp_path: Path) -> None:
+    (tmp_path / "pods").mkdir()
+    (tmp_path / "pods" / "0.log").write_bytes(b"INFO x\n")
+    (tmp_path / "a.log").symlink_to(tmp_path / "pods" / "0.log")
+    found, _ = sources([str(tmp_path)], io.BytesIO())
+    assert [s.name for s in found] == [str(tmp_path / "a.log")]
+
+
+def test_a_folder_inside_that_may_not_be_read_is_a_gap(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "a.log").write_bytes(b"INFO x\n")
+    (tmp_path / "closed").mkdir()
+    scandir = os.scandir
+
+    def refusing(path: str) -> object:
+        if str(path).endswith("closed"):
+            raise PermissionError(13, "Permission denied", path)
+        return scandir(path)
+
+    monkeypatch.setattr(os, "scandir", refusing)
+    (found,), _ = sources([str(tmp_path)], io.BytesIO())
+    assert found.gaps[-1].what.endswith(f"{tmp_path}/closed (Permission denied)")

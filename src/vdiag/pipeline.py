@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from vdiag.advise.answer import Place, answer
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
-from vdiag.intake.formats import SAMPLE, detect
+from vdiag.intake.formats import SAMPLE, detect, no_text
 from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
@@ -175,7 +175,7 @@ class Reading:
         binary = decoder is None and not blocks.utf16 and looks_binary(blocks.tail[:8192])
         if binary:
             told.format = "binary"
-            told.gaps.append(Gap(what="this does not look like text: is it the log?"))
+            told.gaps.append(Gap(what=no_text(blocks.tail[:16] if sieve is None else b"")))
         elif sieve is not None or not says_nothing(decode(blocks.tail[:SAMPLE])):
             self.spoke = True
         keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, blocks.tail, first))))

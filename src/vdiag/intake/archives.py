@@ -16,7 +16,7 @@ from vdiag.intake.folders import MOST_BYTES, Entry
 
 BLOCK = 512  # a tar is made of such
 LONGEST_NAME = 64 * 1024  # bytes of a header that only carries a name
-_ZIP = b"PK\x03\x04"
+_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second: one that holds nothing
 _SMALL = 4096  # compressed bytes taken at a time where the library knows no limit on what comes out
 _DEFLATED = (0, 8)  # zip's methods that do
 
@@ -24,7 +24,7 @@ _DEFLATED = (0, 8)  # zip's methods that do
 def bundle(path: str) -> Iterator[Entry] | None:
     """The files in a bundle; None if the file is none. May raise OSError and SourceError."""
     with open(path, "rb") as file:
-        if file.read(4) == _ZIP:
+        if file.read(4) in _ZIP:
             return _zipped(path)
     with _inflated(path) as stream:
         return _tarred(path) if _is_header(_exactly(stream, BLOCK)) else None
@@ -46,26 +46,32 @@ def _zipped(path: str) -> Iterator[Entry]:
     import zipfile
 
     try:
-        infos = zipfile.ZipFile(path).infolist()
+        # Its directory may be long, and is read once: members are opened through this one.
+        bundled = zipfile.ZipFile(path)
+        infos = bundled.infolist()
     except OSError:
         raise
     except Exception as error:  # BadZipFile, or what a damaged directory makes of its numbers
         raise SourceError(f"is a damaged zip file: {error}") from None
     return (
-        Entry(_named(path, info.filename), info.file_size, _member(path, info))
+        Entry(_named(path, info.filename), info.file_size, _member(bundled, info), _when(info))
         for info in infos
         if not info.is_dir()
     )
 
 
-def _member(path: str, info: Any) -> Callable[[], BinaryIO]:
-    def opened() -> BinaryIO:
-        import zipfile
+def _when(info: Any) -> float:
+    """When a member was written last, as a number that grows: a zip file tells it without a zone."""
+    year, month, day, hour, minute, second = info.date_time
+    return float(((((year * 12 + month) * 31 + day) * 24 + hour) * 60 + minute) * 60 + second)
 
+
+def _member(bundled: Any, info: Any) -> Callable[[], BinaryIO]:
+    def opened() -> BinaryIO:
         if info.flag_bits & 1:
             raise SourceError("is encrypted")
         try:
-            stream = zipfile.ZipFile(path).open(info)  # noqa: SIM115 (closed by who reads it)
+            stream = bundled.open(info)
         except OSError:
             raise
         except Exception as error:  # BadZipFile, an unknown method, a name that does not fit
@@ -108,6 +114,7 @@ class _Member(NamedTuple):
     name: str
     size: int
     stream: BinaryIO  # valid until the next member is asked for
+    changed: float  # seconds since 1970
 
 
 def _tarred(path: str) -> Iterator[Entry]:
@@ -115,7 +122,7 @@ def _tarred(path: str) -> Iterator[Entry]:
     total = 0
     with _inflated(path) as stream:
         for index, member in enumerate(_members(stream)):
-            yield Entry(_named(path, member.name), member.size, tar.opener(index))
+            yield Entry(_named(path, member.name), member.size, tar.opener(index), member.changed)
             total += member.size
             if total > 2 * MOST_BYTES:
                 break
@@ -195,7 +202,7 @@ def _members(stream: BinaryIO) -> Iterator[_Member]:
         name, long_name = long_name or _ustar_name(header), ""
         part = _Slice(stream, size)
         if kind in (b"0", b"\x00", b"7"):
-            yield _Member(name, size, cast(BinaryIO, part))
+            yield _Member(name, size, cast(BinaryIO, part), float(_number(header[136:148])))
         elif kind in (b"1", b"2", b"3", b"4", b"5", b"6"):
             continue  # links, devices and folders have no content
         part.skip(padding)

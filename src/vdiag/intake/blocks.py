@@ -69,11 +69,15 @@ class Blocks:
                 self._ended = not n
                 got += n or 0
         except (OSError, EOFError, ValueError) as error:
-            self.error = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            self._broke(getattr(error, "strerror", None) or str(error) or type(error).__name__)
         except Exception as error:  # damaged compressed data raises what its library likes
-            self.error = f"{type(error).__name__}: {error}"
+            self._broke(f"the compressed file is damaged ({error})")
         self.bytes += got
         return got
+
+    def _broke(self, why: str) -> None:
+        """Reading is over; what comes of asking again says nothing."""
+        self.error, self._ended = self.error or why, True
 
     def bulk(self) -> Iterator[Block]:
         """Blocks of whole lines that will not be in `tail`; none for an input of up to WHOLE bytes.

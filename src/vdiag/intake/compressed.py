@@ -94,6 +94,7 @@ class _Gzip:
         import zlib
 
         self._zlib = zlib.decompressobj(wbits=31)
+        self._damage: Exception | None = None
         self.needs_input = True
 
     @property
@@ -105,9 +106,28 @@ class _Gzip:
         return self._zlib.unused_data
 
     def decompress(self, data: bytes, max_length: int) -> bytes:
-        out = self._zlib.decompress(self._zlib.unconsumed_tail + data, max_length)
+        """Where the data is damaged, what stands before that place; the next call raises."""
+        if self._damage is not None:
+            raise self._damage
+        before, data = self._zlib.copy(), self._zlib.unconsumed_tail + data
+        try:
+            out = self._zlib.decompress(data, max_length)
+        except Exception as error:  # zlib.error
+            self._damage, self.needs_input = error, False
+            return _until_it_fails(before, data)
         self.needs_input = not self._zlib.unconsumed_tail and len(out) < max_length
         return out
+
+
+def _until_it_fails(zlib: Any, data: bytes) -> bytes:
+    """What a zlib decompressor makes of data that is known to be damaged, byte by byte."""
+    out: list[bytes] = []
+    for at in range(len(data)):
+        try:
+            out.append(zlib.decompress(data[at : at + 1]))
+        except Exception:
+            break
+    return b"".join(out)
 
 
 class _Zstandard:

@@ -48,6 +48,7 @@ class Entry(NamedTuple):
     name: str  # as people find it: the path, or `bundle.zip:path/in/it`
     size: int  # bytes as it lies there
     open: Callable[[], BinaryIO]
+    changed: float = 0.0  # when it was written last; only the order counts
 
 
 class Choice(NamedTuple):
@@ -60,22 +61,27 @@ class Choice(NamedTuple):
 def choose(
     entries: Iterator[Entry], of: str, most_files: int = MOST_FILES, most_bytes: int = MOST_BYTES
 ) -> Choice:
-    """The logs among the entries. `of` names the folder or bundle in what is said."""
-    kept: list[Entry] = []
+    """The logs among the entries, of too many those written last. `of` names the folder or bundle in what is said."""
+    logs: list[Entry] = []
     other: list[str] = []
-    beyond: list[str] = []
-    total = 0
+    unseen = False
     for seen, entry in enumerate(entries):
-        if seen == MOST_ENTRIES:
-            beyond.append("what comes after the first files")
+        unseen = seen == MOST_ENTRIES
+        if unseen:
             break
-        if not is_log(entry):
-            other.append(entry.name)
-        elif len(kept) >= most_files or total + entry.size > most_bytes:
-            beyond.append(entry.name)
+        if is_log(entry):
+            logs.append(entry)
         else:
-            kept.append(entry)
-            total += entry.size
+            other.append(entry.name)
+    taken: set[int] = set()
+    total = 0
+    for i in sorted(range(len(logs)), key=lambda i: -logs[i].changed):
+        if len(taken) < most_files and total + logs[i].size <= most_bytes:
+            taken.add(i)
+            total += logs[i].size
+    kept = [entry for i, entry in enumerate(logs) if i in taken]
+    beyond = [entry.name for i, entry in enumerate(logs) if i not in taken]
+    beyond += ["what comes after the first files"] if unseen else []
     gaps = []
     if beyond:
         gaps.append(
@@ -105,9 +111,13 @@ def is_log(entry: Entry) -> bool:
     return not looks_binary(head) and (named or _SPEAKS.search(head) is not None)
 
 
-def walk(folder: str) -> Iterator[Entry]:
-    """The files of a folder and those under it, in the order of their names. Links to folders are not followed."""
-    for at, folders, files in os.walk(folder):
+def walk(folder: str, lost: list[OSError]) -> Iterator[Entry]:
+    """The files of a folder and those under it, in the order of their names. Links to folders are not followed.
+
+    A file that is there under two names (a link) comes once. Folders that cannot be read are added to `lost`.
+    """
+    known: set[tuple[int, int]] = set()
+    for at, folders, files in os.walk(folder, onerror=lost.append):
         depth = at[len(folder) :].count(os.sep)
         folders[:] = [] if depth >= DEEPEST else sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
         for file in sorted(files):
@@ -116,8 +126,9 @@ def walk(folder: str) -> Iterator[Entry]:
                 info = os.stat(path)
             except OSError:
                 continue
-            if stat.S_ISREG(info.st_mode):
-                yield Entry(path, info.st_size, _opener(path))
+            if stat.S_ISREG(info.st_mode) and (info.st_dev, info.st_ino) not in known:
+                known.add((info.st_dev, info.st_ino))
+                yield Entry(path, info.st_size, _opener(path), info.st_mtime)
 
 
 def _opener(path: str) -> Callable[[], BinaryIO]:

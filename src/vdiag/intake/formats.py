@@ -9,6 +9,20 @@ SAMPLE = 64 * 1024  # bytes that are looked at
 LINES = 60
 MOSTLY = 0.6  # part of the lines with text that must be of one format
 
+# What vdiag does not open, by its first bytes.
+_CLOSED = {
+    b"7z\xbc\xaf\x27\x1c": "this is a 7-Zip archive: unpack it and give vdiag the log that was in it",
+    b"Rar!\x1a\x07": "this is a RAR archive: unpack it and give vdiag the log that was in it",
+    b"\x04\x22\x4d\x18": "this is compressed with lz4: pipe it through `lz4 -dc` to vdiag",
+    b"\x1f\x9d": "this is compressed with `compress`: pipe it through `zcat` to vdiag",
+    b"PK\x03\x04": "this is a zip file: unpack it and give vdiag the log that was in it",
+    b"\x1f\x8b": "this is compressed once more inside: unpack it and give vdiag the log that was in it",
+    b"\xfd7zXZ\x00": "this is compressed once more inside: unpack it and give vdiag the log that was in it",
+    b"\x28\xb5\x2f\xfd": "this is compressed once more inside: unpack it and give vdiag the log that was in it",
+    b"BZh": "this is compressed once more inside: unpack it and give vdiag the log that was in it",
+    b"LPKSHHRH": "this is a journal as journald keeps it: print it with `journalctl --file` and pipe that to vdiag",
+}
+
 _JOURNAL_KEY = re.compile(
     rb'"(?:MESSAGE|__CURSOR|__REALTIME_TIMESTAMP|__MONOTONIC_TIMESTAMP|_BOOT_ID|_SYSTEMD_UNIT|_HOSTNAME)"\s*:'
 )
@@ -32,6 +46,12 @@ def detect(sample: bytes) -> str:
     told = Counter(map(_of_line, own))
     name, times = told.most_common(1)[0]
     return name if times >= len(own) * MOSTLY else "plain"
+
+
+def no_text(head: bytes) -> str:
+    """What to say of an input that is no text, by its first bytes."""
+    told = (said for magic, said in _CLOSED.items() if head.startswith(magic))
+    return next(told, "this does not look like text: is it the log?")
 
 
 def _of_many_lines(lines: list[bytes]) -> str:

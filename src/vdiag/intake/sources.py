@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from vdiag.intake.folders import Entry
 
 STDIN = "<stdin>"
+ENDLESS = {
+    os.makedev(1, minor) for minor in (1, 2, 5, 7, 8, 9)
+}  # Linux's mem, kmem, zero, full, random, urandom
 
 
 class Source(msgspec.Struct):
@@ -58,14 +61,21 @@ def _of_path(path: str) -> list[Source]:
     if stat.S_ISDIR(info.st_mode):
         from vdiag.intake.folders import walk
 
-        os.scandir(path).close()  # walking says nothing of a folder that may not be read
-        return _chosen(path, walk(path), "folder")
+        os.scandir(path).close()  # that the named folder itself may not be read is a problem, not a gap
+        lost: list[OSError] = []
+        found = _chosen(path, walk(path, lost), "folder")
+        found[0].gaps += [
+            Gap(what=f"left out, because it cannot be read: {e.filename} ({e.strerror})") for e in lost
+        ]
+        return found
+    if stat.S_ISBLK(info.st_mode) or (stat.S_ISCHR(info.st_mode) and info.st_rdev in ENDLESS):
+        raise SourceError("is a device, not a log")
     if not stat.S_ISREG(info.st_mode):
         return [Source(path, _opener(path))]  # a pipe is opened once only
     with open(path, "rb") as file:
         head = file.read(512)
     held = None
-    if head.startswith((b"PK", *MAGIC)) or head[257:262] == b"ustar":
+    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", *MAGIC)) or head[257:262] == b"ustar":
         from vdiag.intake.archives import bundle
 
         held = bundle(path)

@@ -34,6 +34,8 @@ from vdiag.render.sections import (
     value_words,
 )
 
+NAMED = 4  # inputs listed by name where nothing is wrong
+
 
 def render(report: Report, *, width: int = 80, everything: bool = False) -> Page:
     """The whole page. `everything` shows long lines and long lists in full."""
@@ -134,7 +136,10 @@ def _steps(commands: Iterable[str]) -> set[str]:
 
 def _nothing_wrong(page: Page, report: Report) -> None:
     lines, size = sum(read.lines for read in report.inputs), sum(read.bytes for read in report.inputs)
-    read = f"{counted(lines, 'line')} ({size_words(size)}) of {', '.join(read.name for read in report.inputs) or 'input'}"
+    names = ", ".join(read.name for read in report.inputs[:NAMED]) or "the input"
+    if len(report.inputs) > NAMED:
+        names += f" and {counted(len(report.inputs) - NAMED, 'more input')}"
+    read = f"{counted(lines, 'line')} ({size_words(size)}) of {names}"
     told = [text for one in report.inputs for gap in one.gaps if (text := outside(one, gap))]
     if report.verdict is Verdict.EMPTY and told and len(told) == len(report.inputs):
         page.prose(f"Empty: {sentence(told[0][0].lower() + told[0][1:])}", style="bold yellow")
@@ -142,7 +147,7 @@ def _nothing_wrong(page: Page, report: Report) -> None:
             page.prose(sentence(text))
     elif report.verdict is Verdict.EMPTY:
         page.prose(
-            f"Empty: there is nothing in {', '.join(read.name for read in report.inputs) or 'the input'}."
+            f"Empty: there is nothing in {names}."
             if not size
             else f"Empty: {read} read, and nothing in it is from a vLLM server or about one.",
             style="bold yellow",
