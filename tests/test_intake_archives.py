@@ -189,12 +189,12 @@ def test_a_header_of_any_size_is_not_held_in_memory(tmp_path: Path) -> None:
 
 
 def test_the_directory_of_a_zip_file_is_read_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    opens: list[object] = []
+    opens: list[tuple[object, ...]] = []
     real = zipfile.ZipFile
     monkeypatch.setattr(zipfile, "ZipFile", lambda *given: opens.append(given) or real(*given))
     found = opened(tmp_path / "b.zip", zipped({f"{n}.log": LOG for n in range(20)}))
     assert [contents(source) for source in found] == [(LOG, "")] * 20
-    assert len(opens) == 1
+    assert len([given for given in opens if given[0] == str(tmp_path / "b.zip")]) == 1
 
 
 def test_an_empty_zip_file_holds_no_log(tmp_path: Path) -> None:

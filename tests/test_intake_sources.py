@@ -256,7 +256,8 @@ def test_a_part_that_cannot_be_read_is_its_own_gap(tmp_path: Path) -> None:
     assert [gap.what for gap in report.inputs[0].gaps] == [
         "reading ended early: the compressed file is cut off"
     ]
-    assert report.inputs[1].gaps == report.inputs[2].gaps == []
+    assert report.inputs[1].gaps == []
+    assert all("reading ended" not in gap.what for gap in report.inputs[2].gaps)
     assert report.diagnoses[-1].source in paths
 
 
@@ -298,7 +299,6 @@ def test_a_large_folder_is_bounded_and_says_so(tmp_path: Path) -> None:
     found, _ = sources([str(tmp_path)], io.BytesIO())
     assert len(found) == MOST_FILES
     assert "holds too much" in found[0].gaps[0].what
-    assert f"{MOST_FILES:03}.log" in found[0].gaps[0].what
 
 
 def test_links_that_go_round_do_no_harm(tmp_path: Path) -> None:
@@ -340,7 +340,7 @@ def test_a_damaged_gzip_gives_what_stands_before_the_damage(size: int, where: fl
     data, error = contents(path)
     assert len(data) > len(text) * (where - 0.25)
     assert data[: int(len(data) * 0.9)] == text[: int(len(data) * 0.9)]
-    assert error.startswith("the compressed file is damaged")
+    assert error.startswith(("the compressed file is damaged", "the compressed file is cut off"))
 
 
 def test_a_wrong_checksum_loses_nothing_and_is_said(tmp_path: Path) -> None:
@@ -397,6 +397,7 @@ def test_of_too_many_logs_those_written_last_are_read(tmp_path: Path) -> None:
         path.write_bytes(b"INFO x\n")
         os.utime(path, (1_700_000_000 + number, 1_700_000_000 + number))
     found, _ = sources([str(tmp_path)], io.BytesIO())
+    assert "000.log, 001.log, 002.log" in found[0].gaps[0].what
     names = [os.path.basename(s.name) for s in found]
     assert names == [f"{number:03}.log" for number in range(3, MOST_FILES + 3)]
 

@@ -181,8 +181,8 @@ class _Slice(io.RawIOBase):
         try:
             while self.readinto(waste):
                 pass
-        except EOFError:
-            pass
+        except (EOFError, ValueError):  # cut off, or damaged
+            self.left = 0
 
 
 def _members(stream: BinaryIO) -> Iterator[_Member]:

@@ -71,7 +71,7 @@ class Blocks:
         except (OSError, EOFError, ValueError) as error:
             self._broke(getattr(error, "strerror", None) or str(error) or type(error).__name__)
         except Exception as error:  # damaged compressed data raises what its library likes
-            self._broke(f"the compressed file is damaged ({error})")
+            self._broke(f"{type(error).__name__}: {error}")
         self.bytes += got
         return got
 

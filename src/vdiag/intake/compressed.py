@@ -179,7 +179,7 @@ class _Inflated(io.RawIOBase):
         return True
 
     def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
-        """Raises EOFError where the stream was cut and ValueError where it is left, after all before that place."""
+        """Raises EOFError where the stream was cut and ValueError where it is damaged or left, after all before it."""
         while not self._ready and not self._ended:
             self._ready = memoryview(self._more())
         n = min(len(buffer), len(self._ready))
@@ -208,7 +208,11 @@ class _Inflated(io.RawIOBase):
                 if not piece:
                     return b""
         self._begun = True
-        out = self._engine.decompress(piece, MOST_OUT)
+        try:
+            out = self._engine.decompress(piece, MOST_OUT)
+        except Exception as error:  # zlib.error, lzma.LZMAError, OSError: each library its own
+            self._ended = True
+            raise ValueError(f"the compressed file is damaged ({error})") from None
         self._out += len(out)
         return out
 
