@@ -163,3 +163,12 @@ def test_nuls_and_bytes_that_are_no_text_do_not_stop_decoding() -> None:
 )
 def test_binary_is_told_by_its_share_of_controls(data: bytes, binary: bool) -> None:
     assert looks_binary(data) is binary
+
+
+@pytest.mark.parametrize(
+    "bar", ["\rLoading weights: {n:3}% |", "\r{n}/100 [00:0{n}<00:01, 3.4it/s]", "\r[{n:3} ==========>  ]"]
+)
+def test_a_redrawn_progress_bar_is_one_line(bar: str) -> None:
+    *_, blocks = read(io.BytesIO("".join(bar.format(n=n) for n in range(100)).encode()))
+    assert not blocks.returns
+    assert b"\n" not in blocks.tail

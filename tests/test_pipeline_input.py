@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 import vdiag
-from logtext import FATAL, Sample, ask, by_name, first, lines, said, sample, steam
+from logtext import FAILED, FATAL, Sample, ask, by_name, first, lines, said, sample, steam
+from vdiag.intake.blocks import RETURNS
 from vdiag.intake.sources import Source, of_bytes
 from vdiag.model import Verdict
 from vdiag.pipeline import diagnose
@@ -194,3 +195,13 @@ def test_progress_is_told_in_rising_bytes(rulebook: Rulebook) -> None:
     )
     assert told == sorted(told)
     assert told[-1] == 12_000_002
+
+
+LONG = [s for s in FAILED if len(s.lines) > RETURNS and "\r" not in s.text]
+
+
+@pytest.mark.parametrize("sample", LONG, ids=by_name)
+def test_lines_that_end_in_a_carriage_return_alone_are_lines(sample: Sample) -> None:
+    report = ask(sample.text.replace("\n", "\r"))
+    assert (report.diagnoses[0].rule, report.diagnoses[0].line) == (sample.rule, sample.line)
+    assert "carriage return" in report.inputs[0].gaps[-1].what

@@ -195,6 +195,8 @@ class Reading:
         )
         if blocks.utf16 and told.format == "plain":
             told.format = blocks.utf16
+        if blocks.returns:
+            told.gaps.append(Gap(what="its lines end in a carriage return alone, and are counted by it"))
         if blocks.error:
             told.gaps.append(Gap(what=f"reading ended early: {blocks.error}", line=told.lines))
         parts = getattr(stream, "parts", None)  # of a rotated set

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import codecs
 import contextlib
+import re
 from collections.abc import Iterator
 from typing import BinaryIO, cast
 
@@ -12,6 +13,9 @@ TAIL = 1024 * 1024  # bytes at the end of a longer one that are
 SHORT = 256 * 1024  # bytes tried first: most logs are no longer, and a large buffer costs time
 SAMPLE = 4096  # bytes from which the encoding is told
 BLOCK = 2 * 1024 * 1024  # a longer line is passed on in pieces
+
+RETURNS = 8  # lines from which a text may be one whose lines end in a carriage return alone
+_REDRAWN = re.compile(rb"\d%|\d/\d+ |\d(?:it|s|B)/(?:s|it)\b|\xe2\x96[\x80-\x9f]|#{5}|={5}")  # a progress bar
 
 Block = tuple[bytes | bytearray, int]  # a buffer that is used again, and how many of its bytes count
 
@@ -27,6 +31,7 @@ class Blocks:
         self.tail = b""
         self.error = ""  # why reading ended early
         self.utf16 = ""
+        self.returns = False  # whether lines end in a carriage return alone, as on an old Mac
         head = bytearray(SAMPLE)
         size = self._into(memoryview(head))
         self._head = bytes(memoryview(head)[:size])
@@ -79,6 +84,11 @@ class Blocks:
         """Reading is over; what comes of asking again says nothing."""
         self.error, self._ended = self.error or why, True
 
+    def _whole(self, data: bytes) -> None:
+        """An input that is read whole; carriage returns that end its lines become line feeds."""
+        self.returns = _ends_in_returns(data)
+        self.tail = data.replace(b"\r", b"\n") if self.returns else data
+
     def bulk(self) -> Iterator[Block]:
         """Blocks of whole lines that will not be in `tail`; none for an input of up to WHOLE bytes.
 
@@ -87,13 +97,13 @@ class Blocks:
         first = bytearray(min(SHORT, WHOLE))
         size = self._fill(memoryview(first))
         if size < len(first):
-            self.tail = bytes(memoryview(first)[:size])
+            self._whole(bytes(memoryview(first)[:size]))
             return
         head = bytearray(WHOLE + 1)
         head[: len(first)] = first
         size += self._fill(memoryview(head)[len(first) :])
         if size <= WHOLE:
-            self.tail = bytes(memoryview(head)[:size])
+            self._whole(bytes(memoryview(head)[:size]))
             return
         cut = head.rfind(b"\n") + 1 or size
         held: Block = (head, cut)
@@ -131,6 +141,14 @@ def _utf16(head: bytes) -> str:
         if even > len(sample) * 0.35 and odd < len(sample) * 0.05:
             return "utf-16-be"
     return ""
+
+
+def _ends_in_returns(data: bytes) -> bool:
+    """Whether a text has no line feed and yet lines; a progress bar that was redrawn is one line."""
+    if data.count(b"\r") < RETURNS or b"\n" in data:
+        return False
+    parts = [part for part in data.split(b"\r") if part.strip()]
+    return len(parts) >= RETURNS and sum(map(bool, map(_REDRAWN.search, parts))) * 2 < len(parts)
 
 
 def decode(data: bytes) -> str:
