@@ -62,7 +62,13 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
             error.show(file=console.stderr)
         return 2
     except click.ClickException as error:
-        error.show(file=console.stderr)
+        from io import StringIO
+
+        from vdiag.render.page import harmless
+
+        said = StringIO()
+        error.show(file=said)
+        console.stderr.write(harmless(said.getvalue()))
         return 2
     except click.exceptions.Abort:
         raise KeyboardInterrupt from None

@@ -12,6 +12,15 @@ COLOR_CHOICES = ("auto", "always", "never")
 DEFAULT_COLUMNS = 80
 
 
+def tell(text: str, *, err: bool = False) -> None:
+    """A line by click, on standard output or error; control characters in it are written out."""
+    import click
+
+    from vdiag.render.page import harmless
+
+    click.echo(harmless(text), err=err)
+
+
 @dataclass
 class Console:
     """Streams as the process has them; `stdin` is bytes, since a log is bytes."""

@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING
 
 import click
 
+from vdiag.cli.console import tell
+
 if TYPE_CHECKING:
     from vdiag.rulebook import Rulebook
     from vdiag.rulebook.examples import Diagnose, Outcome
@@ -53,9 +55,9 @@ def list_(paths: tuple[Path, ...], role: str | None) -> None:
     wanted = [rule for rule in rulebook.rules if role is None or rule.role.value == role]
     width = min(max((len(rule.id) for rule in wanted), default=0), 40)
     for rule in wanted:
-        click.echo(f"{rule.id:{width}}  {rule.role.value:8}{' '.join(rule.title.split())}")
+        tell(f"{rule.id:{width}}  {rule.role.value:8}{' '.join(rule.title.split())}")
     for problem in problems:
-        click.echo(str(problem), err=True)
+        tell(str(problem), err=True)
     _leave(UNREADABLE if problems else 0)
 
 
@@ -73,14 +75,12 @@ def lint(paths: tuple[Path, ...], strict: bool) -> None:
     paths = paths or _own_paths()
     result = linting.lint(paths, base=_base(paths))
     for problem in result.unreadable:
-        click.echo(str(problem))
+        tell(str(problem))
     for finding in result.findings:
-        click.echo(str(finding))
+        tell(str(finding))
     errors = len(result.errors)
     warnings = len(result.findings) + len(result.unreadable) - errors
-    click.echo(
-        f"{_count(len(result.placed), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}"
-    )
+    tell(f"{_count(len(result.placed), 'rule')}: {_count(errors, 'error')}, {_count(warnings, 'warning')}")
     if result.unreadable:
         _leave(UNREADABLE)
     _leave(FAULTY if errors or (strict and warnings) else 0)
@@ -115,7 +115,7 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     placed = read_rules(paths, problems)
     rulebook = assemble(placed, _base(paths), problems)
     for problem in problems:
-        click.echo(str(problem), err=True)
+        tell(str(problem), err=True)
     if logs:
         from vdiag.cli.rules_log import explain_log
 
@@ -136,7 +136,7 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
             _show(outcome, where[outcome.rule], explain)
     parts = [_count(len(where), "rule"), *(_count(number, kind) for kind, number in tried.items())]
     faults = f"; {_count(len(problems), 'error')} above" if problems else ""
-    click.echo(f"{', '.join(parts)}: {failed} failed{faults}")
+    tell(f"{', '.join(parts)}: {failed} failed{faults}")
     if unknown or any(problem.whole_file for problem in problems):
         _leave(UNREADABLE)
     _leave(FAULTY if failed or problems else 0)
@@ -163,7 +163,7 @@ def new(given: str) -> None:
         written = draft(origin_of(given, rulebook))
     except (NoLine, ValueError) as fault:
         said = with_meaning(str(fault), [given, given.rpartition(":")[0]], rulebook)
-        click.echo(f"no rule can be drafted: {said}", err=True)
+        tell(f"no rule can be drafted: {said}", err=True)
         _leave(UNREADABLE)
         return
     click.echo(written, nl=False)
@@ -199,7 +199,7 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
     try:
         read, older = [_read(path) for path in sources], _read(since) if since else None
     except SourceError as fault:
-        click.echo(str(fault), err=True)
+        tell(str(fault), err=True)
         _leave(UNREADABLE)
         return
     answer = auditing.audit(read, load(default_user_paths(), base=_shipped(), collect=[]), older)
@@ -211,7 +211,7 @@ def audit(sources: tuple[Path, ...], since: Path | None, format_: str, everythin
         from vdiag.render.audit import rows
 
         for row in rows(answer, everything):
-            click.echo(row)
+            tell(row)
     stale = any(found.reason == auditing.GONE for found in answer.unmatched)
     _leave(FAULTY if stale or answer.wrong_versions else 0)
 
@@ -242,16 +242,16 @@ def catalogue(paths: tuple[Path, ...], into: Path | None, check: bool) -> None:
     problems: list[Problem] = []
     texts = pages_of(paths or _own_paths(), problems)
     for problem in problems:
-        click.echo(str(problem), err=True)
+        tell(str(problem), err=True)
     if problems:
         _leave(UNREADABLE)
     old = out_of_date(texts, into)
     if not check:
         write(texts, into, old)
     for name in old:
-        click.echo(f"{into / name}: {'out of date' if check else 'written' if name in texts else 'removed'}")
+        tell(f"{into / name}: {'out of date' if check else 'written' if name in texts else 'removed'}")
     if not old and not check:
-        click.echo(f"{into}: {_count(len(texts), 'page')}, all up to date")
+        tell(f"{into}: {_count(len(texts), 'page')}, all up to date")
     _leave(FAULTY if check and old else 0)
 
 
@@ -259,35 +259,31 @@ def _read(path: Path) -> Source:
     from vdiag.rulebook.sources import read_source
 
     if sys.stderr.isatty():
-        click.echo(f"reading {path} …", err=True)
+        tell(f"reading {path} …", err=True)
     return read_source(path)
 
 
 def _show(outcome: Outcome, own: Placed, explain: bool) -> None:
     line = own.line_of(f"{outcome.kind}s[{outcome.number}]")
     mark = "ok" if outcome.passed else "FAILED"
-    click.echo(
-        f"{own.file}:{line}: {outcome.rule}: {outcome.kind} {outcome.number + 1}: {mark}: {outcome.reason}"
-    )
+    tell(f"{own.file}:{line}: {outcome.rule}: {outcome.kind} {outcome.number + 1}: {mark}: {outcome.reason}")
     if not explain:
         return
     for found in outcome.found:
         row = outcome.text.count("\n", 0, found.start) + 1
         facts = ", ".join(f"{name}={value!r}" for name, value in found.captures.items())
-        click.echo(
-            f"    matched {found.rule} on line {row}, weight {found.weight}{': ' if facts else ''}{facts}"
-        )
+        tell(f"    matched {found.rule} on line {row}, weight {found.weight}{': ' if facts else ''}{facts}")
     if outcome.report is None:
         return
     for place, diagnosis in enumerate(outcome.report.diagnoses, 1):
         name = diagnosis.rule or "(no rule)"
-        click.echo(f"    {place}. {name}, line {diagnosis.line}, confidence {diagnosis.confidence:.2f}")
+        tell(f"    {place}. {name}, line {diagnosis.line}, confidence {diagnosis.confidence:.2f}")
         for explained in diagnosis.explains:
-            click.echo(f"       explains {explained.rule or 'line'} on line {explained.line}")
+            tell(f"       explains {explained.rule or 'line'} on line {explained.line}")
     for seen in outcome.report.also_seen:
-        click.echo(f"    set aside: {seen.rule or seen.text[:60]}, line {seen.line}: {seen.reason}")
+        tell(f"    set aside: {seen.rule or seen.text[:60]}, line {seen.line}: {seen.reason}")
     if not outcome.report.diagnoses:
-        click.echo(f"    verdict: {outcome.report.verdict.value}")
+        tell(f"    verdict: {outcome.report.verdict.value}")
 
 
 def _diagnose() -> Diagnose:

@@ -7,8 +7,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import click
-
+from vdiag.cli.console import tell
 from vdiag.cli.names import near_ids
 
 if TYPE_CHECKING:
@@ -29,29 +28,27 @@ def explain_log(path: Path, rulebook: Rulebook, asked: Sequence[str]) -> bool:
     for number, source in enumerate(found):
         reading.read(number, source)
     for problem in problems:
-        click.echo(problem, err=True)
+        tell(problem, err=True)
     conclusion = reading.conclusion()
-    click.echo(f"{path}: {conclusion.verdict.value}")
+    tell(f"{path}: {conclusion.verdict.value}")
     _matched(reading.matches, rulebook)
     for place, finding in enumerate(conclusion.findings, 1):
         node = finding.node
         name = node.rule.id if node.rule else "(no rule)"
         sure = f"confidence {finding.confidence:.2f}"
-        click.echo(f"  {place}. {name}, line {node.line}, {sure}: {why_it_won(finding)}")
+        tell(f"  {place}. {name}, line {node.line}, {sure}: {why_it_won(finding)}")
     for blame in conclusion.blames:
         for node, reason in blame.aside:
-            click.echo(
-                f"  set aside: {node.rule.id if node.rule else 'an exception'}, line {node.line}: {reason}"
-            )
+            tell(f"  set aside: {node.rule.id if node.rule else 'an exception'}, line {node.line}: {reason}")
     good = not problems
     for name in asked:
         rule = rulebook.by_id(name)
         if rule is None:
-            click.echo(f"  {unknown_id(name, (r.id for r in rulebook.rules))}")
+            tell(f"  {unknown_id(name, (r.id for r in rulebook.rules))}")
             good = False
             continue
         for sentence in why_not(rule, rulebook, reading.events, reading.matches, conclusion):
-            click.echo(f"  {rule.id} {sentence}")
+            tell(f"  {rule.id} {sentence}")
     return good
 
 
@@ -71,7 +68,7 @@ def _matched(matches: Sequence[Match], rulebook: Rulebook) -> None:
         lines = ", ".join(str(match.line) for match in own[:MOST_TIMES])
         more = f" and {len(own) - MOST_TIMES} more" if len(own) > MOST_TIMES else ""
         facts = ", ".join(f"{name}={value!r}" for name, value in own[0].captures.items())
-        click.echo(
+        tell(
             f"  matched {rule.id} ({rule.role.value}) on line {lines}{more}, weight {own[0].weight}"
             f"{': ' if facts else ''}{facts[:200]}"
         )

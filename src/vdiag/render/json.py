@@ -7,14 +7,16 @@ from typing import Any
 import msgspec
 
 from vdiag.model import Report
+from vdiag.render.page import spelled
 
 
 def render(report: Report) -> str:
     """One line of JSON with a newline at its end. Text that is no valid Unicode is written with `\\ufffd`."""
     try:
-        return msgspec.json.encode(report, enc_hook=str).decode() + "\n"
+        made = msgspec.json.encode(report, enc_hook=str)
     except UnicodeEncodeError:
-        return msgspec.json.encode(_valid(msgspec.to_builtins(report, enc_hook=str))).decode() + "\n"
+        made = msgspec.json.encode(_valid(msgspec.to_builtins(report, enc_hook=str)))
+    return spelled(made.decode()) + "\n"
 
 
 def schema() -> str:

@@ -26,6 +26,11 @@ def harmless(text: str) -> str:
     return _HARMFUL.sub(_written_out, _COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
 
 
+def spelled(json: str) -> str:
+    """JSON that says the same and holds no character that a terminal obeys or nobody sees."""
+    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+
+
 def _written_out(found: re.Match[str]) -> str:
     code = ord(found[0])
     return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"

@@ -265,5 +265,10 @@ def _item(rows: list[str]) -> Iterator[str]:
 
 
 def _quoted(text: str) -> str:
-    """A YAML scalar in double quotes: JSON's are among them."""
-    return json.dumps(text, ensure_ascii=False)
+    """A YAML scalar in double quotes, as JSON's are; what cannot be seen is spelled out."""
+    shown = json.dumps(text, ensure_ascii=False)
+    if shown.isprintable():
+        return shown
+    return "".join(
+        c if c.isprintable() else f"\\u{ord(c):04x}" if c <= "\uffff" else f"\\U{ord(c):08x}" for c in shown
+    )
