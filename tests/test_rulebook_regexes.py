@@ -101,3 +101,27 @@ def test_a_bad_regex_is_refused(source):
 def test_a_line_end_that_is_all_of_an_alternative_is_asked_for_in_wrapped_text_too():
     assert captured(r"(?:^|\n)(?P<n>503 Gone)", "GET / 503 Gone", loose=True) is None
     assert captured(r"(?:<p>|\n)(?P<n>503 Gone)", "GET /\n503 Go\nne", loose=True) is not None
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        r"boiler failed now (?R)?(?(DEFINE)x)",
+        r"boiler failed now (?(DEFINE)(?P<w>x+))(?&w)",
+        r"boiler failed (?|now (a)|then (b))",
+        r"boiler (?>failed|fell) now",
+        r"boiler failed now \K\w+",
+        r"(?:boiler failed){e<=1} now",
+        r"boiler failed now \X\L<x>",
+        r"boiler failed[[a-z]--[b]] now",
+        r"(?<!x{1,3})boiler failed now",
+        r"(?i:boiler) failed (?-i:now)(?#comment)",
+    ],
+)
+def test_what_only_one_regex_module_knows_is_refused_or_both_forms_compile(source):
+    try:
+        wording = compile_regex(source)
+    except WordingError:
+        return
+    for form in (wording.source, wording.loose):
+        regex.compile(form).search("boiler failed now\nboiler fai led now")

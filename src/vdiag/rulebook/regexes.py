@@ -109,7 +109,18 @@ def compile_regex(source: str) -> Wording:
     strict = _joined(read)
     _accepted(strict, source)
     fixed = fixed_texts("".join(token.text + token.quantifier for token in read))
-    return Wording(strict, _loosened(read), fixed.runs, types, fixed.weight, fixed.choices)
+    return Wording(strict, _if_read(_loosened(read), strict), fixed.runs, types, fixed.weight, fixed.choices)
+
+
+def _if_read(loose: str, strict: str) -> str:
+    """The loose form; the strict one again where loosening takes apart what only the `regex` module knows."""
+    import regex
+
+    try:
+        regex.compile(loose)
+    except (regex.error, OverflowError, RecursionError):
+        return strict
+    return loose
 
 
 def _accepted(strict: str, source: str) -> None:
