@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from itertools import zip_longest
+
 import pytest
 
-from logtext import Sample, ask, ask_files, by_name, first, lines, sample
+from logtext import FATAL, LESS_SPECIFIC, Sample, ask, ask_files, by_name, first, lines, sample
 
 UNDRESSED = [
     sample(name)
@@ -94,3 +96,34 @@ def test_a_client_404_beside_a_crash_is_set_aside() -> None:
     living, dead = sample("real-healthy-with-client-404"), sample("kv-cache-too-small")
     report = ask_files(living.text, dead.text)
     assert first(report) == ("diagnosed", dead.rule, dead.line)
+
+
+# ---- two servers in one log ----------------------------------------------------------------------------------
+
+HEALTHY = sample("real-healthy-start")
+
+
+def woven(one: Sample, other: Sample) -> str:
+    """The lines of two samples in turn, each behind the name of its own container."""
+    rows: list[str] = []
+    for mine, its in zip_longest(one.lines, other.lines):
+        rows += [f"alpha-1  | {mine}"] if mine is not None else []
+        rows += [f"beta-1  | {its}"] if its is not None else []
+    return lines(*rows)
+
+
+@pytest.mark.parametrize("failed", [*FATAL[::4], sample("kv-cache-too-small")], ids=by_name)
+def test_a_healthy_server_beside_it_changes_no_answer(failed: Sample) -> None:
+    found = ask(woven(failed, HEALTHY)).diagnoses[0]
+    assert found.rule in {failed.rule, *LESS_SPECIFIC.get(failed.rule or "", ())}
+
+
+def test_what_another_server_says_of_itself_is_no_condition_here() -> None:
+    failed = sample("kv-cache-too-small")
+    cpu = "INFO 09-14 07:42:01 [core.py:58] Initializing a V1 LLM engine with config: device_config=cpu"
+    alone = [*failed.lines[:3], cpu, *failed.lines[3:]]
+    assert ask(lines(*alone)).diagnoses[0].rule == "kv-cache-too-small-on-cpu"
+    assert ask(woven(failed, HEALTHY)).diagnoses[0].rule == "kv-cache-too-small"
+    assert (
+        ask(lines(*(f"alpha-1  | {row}" for row in alone))).diagnoses[0].rule == "kv-cache-too-small-on-cpu"
+    )

@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    import click
+
     from vdiag.cli.console import Console
 
 # Of cli/status.py, here without its import: a fault or Ctrl-C may come before anything else is there.
@@ -57,24 +59,27 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
         known = [name for p in (error.ctx.command.params if error.ctx else ()) for name in p.opts]
         if meant := meant_option(error.option_name, known):
             said = f"No such option {error.option_name!r}. Did you mean {meant!r}?"
-            click.UsageError(said, error.ctx).show(file=console.stderr)
-        else:
-            error.show(file=console.stderr)
-        return 2
+            return _refused(click.UsageError(said, error.ctx), console)
+        return _refused(error, console)
     except click.ClickException as error:
-        from io import StringIO
-
-        from vdiag.render.page import harmless
-
-        said = StringIO()
-        error.show(file=said)
-        console.stderr.write(harmless(said.getvalue()))
-        return 2
+        return _refused(error, console)
     except click.exceptions.Abort:
         raise KeyboardInterrupt from None
     except click.exceptions.Exit as error:
         return error.exit_code
     return status if isinstance(status, int) else 0
+
+
+def _refused(error: click.ClickException, console: Console) -> int:
+    """Says what is wrong with the call, which may quote a hostile name; the exit status."""
+    from io import StringIO
+
+    from vdiag.render.page import harmless
+
+    said = StringIO()
+    error.show(file=said)
+    console.stderr.write(harmless(said.getvalue()))
+    return 2
 
 
 def _own_fault(error: Exception, console: Console) -> None:

@@ -6,7 +6,7 @@ from collections import defaultdict
 
 from vdiag.assemble.shapes import frame_parts
 from vdiag.match.matcher import Match
-from vdiag.model import Event
+from vdiag.model import Event, Kind
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
 
@@ -26,17 +26,23 @@ class Conditions:
             self._said[event.envelope.origin].add(event.lines[0])
         self._matched: dict[tuple[int, str], set[int]] = defaultdict(set)  # rule and place → lines it matches
         self._lines: dict[int, set[int]] = defaultdict(set)  # rule → lines it matches
+        self._units: dict[str, set[str]] = defaultdict(set)  # rule's id → units whose lines it matches
+        self._servers: set[str] = set()  # units of which each tells of a run of its own
         for match in episode.matches:
             self._matched[match.rule, match.event.envelope.origin].add(match.line)
             self._lines[match.rule].add(match.line)
+            rule, unit = rulebook.rules[match.rule], match.event.envelope.unit
+            self._units[rule.id].add(unit)
+            if rule.marks and rule.marks != "death" and match.event.kind is Kind.LOG:
+                self._servers.add(unit)
 
     def hold(self, match: Match) -> bool:
         """Whether all conditions of the match's rule hold."""
         rule = self._rulebook.rules[match.rule]
-        episode = self._episode
-        if rule.needs and not all(r in episode.rules for r in rule.needs):
+        episode, unit = self._episode, match.event.envelope.unit
+        if rule.needs and not all(self._told(r, unit) for r in rule.needs):
             return False
-        if rule.unless and any(r in episode.rules for r in rule.unless):
+        if rule.unless and any(self._told(r, unit) for r in rule.unless):
             return False
         if rule.often and not self._often(match, rule.often):
             return False
@@ -62,6 +68,13 @@ class Conditions:
         if not traceback or self._latest[0] != traceback:
             self._latest = traceback, "\n".join(frames)
         return self._latest[1]
+
+    def _told(self, rule: str, unit: str) -> bool:
+        """Whether a rule matches what this unit's server says, or what no other server does."""
+        if rule not in self._episode.rules:
+            return False
+        others = self._servers - {unit, ""} if unit in self._servers else set()
+        return not others or not self._units[rule] <= others
 
     def unknown(self, match: Match) -> bool:
         """Whether a rule fails only because no frame and no phase is known here."""
