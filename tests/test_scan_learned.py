@@ -4,7 +4,21 @@ from __future__ import annotations
 
 import pytest
 
-from logtext import HEAD, ask, behind, first, lines, records_of, sample, traceback
+from logtext import (
+    FAILED,
+    HEAD,
+    LESS_SPECIFIC,
+    LIVING,
+    Sample,
+    ask,
+    behind,
+    by_name,
+    first,
+    lines,
+    records_of,
+    sample,
+    traceback,
+)
 
 OWN = "(EngineCore pid=7) ERROR 09-21 14:13:21 [core.py:9] Boom"
 UNKNOWN = ["llm-0 vllm ", "[llm-0 vllm] ", "0: ", "vllm.log:12:", "~~ ", "   12\t", "job 7 / step 3 :: "]
@@ -62,12 +76,44 @@ INFO = "2026-09-21 14:13:21,123 - launcher - INFO - "
 PUMPED = "2026-09-21 14:13:20,001 - launcher - INFO - INFO 09-21 14:13:20 [core.py:1] Starting"
 
 
-@pytest.mark.parametrize(
-    "form", [INFO, "2026-09-21 14:13:21.123 | INFO     | launcher:pump:42 - ", "[INFO] "]
-)
+FORMS = [INFO, "2026-09-21 14:13:21.123 | INFO     | launcher:pump:42 - ", "[INFO] "]
+
+
+@pytest.mark.parametrize("form", FORMS)
 def test_the_level_of_a_wrapper_says_nothing_of_a_servers_line(form: str) -> None:
     rows = ["INFO 09-21 14:13:20 [core.py:1] Starting", "RuntimeError: Failed to infer device type"]
     assert first(ask(lines(*behind(form, rows)))) == ("diagnosed", "no-platform-found", 2)
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("failed", FAILED, ids=by_name)
+def test_a_launcher_that_logs_all_at_info_hides_no_failure(failed: Sample, form: str) -> None:
+    report = ask(lines(*behind(form, failed.lines)))
+    assert report.diagnoses[0].rule in {failed.rule, *LESS_SPECIFIC.get(failed.rule or "", ())}
+
+
+@pytest.mark.parametrize("form", FORMS)
+@pytest.mark.parametrize("living", LIVING, ids=by_name)
+def test_a_launcher_that_logs_all_at_info_makes_no_failure(living: Sample, form: str) -> None:
+    found = ask(lines(*behind(form, living.lines)))
+    assert [d.rule for d in found.diagnoses] == [d.rule for d in ask(lines(*living.lines)).diagnoses]
+
+
+@pytest.mark.parametrize(
+    "sign",
+    [
+        "usage: vllm [-h] [-v]",
+        "vllm: error: unrecognized arguments: --max-modle-len 2048",
+        "terminate called after throwing an instance of 'c10::Error'",
+        "Fatal Python error: Segmentation fault",
+        "Jun 11 09:02:34 gpu-02 vllm[9004]: (APIServer pid=9004) said",
+        "vllm-1  | INFO 09-21 14:13:20 [core.py:1] Starting",
+        "/bin/sh: 1: vllm: not found",
+    ],
+)
+def test_what_no_logger_writes_tells_a_wrapper(sign: str) -> None:
+    found = records_of(lines(INFO + sign, INFO + "and more"))
+    assert found[-1].envelope.level == ""
 
 
 def test_a_programs_own_level_still_counts() -> None:

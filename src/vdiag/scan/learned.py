@@ -16,7 +16,12 @@ _HEADER = re.compile(
 )  # vLLM's own, wherever it stands in a line
 _PUMPED = re.compile(  # a logger's level with vLLM's header or a traceback's row behind it
     r"\b(?:INFO|DEBUG)\b\]?(?: +- +|:? +| *\| *(?:[\w.<>:-]{1,80}(?: - | *\| ))?)"
-    r"(?:\(\w+ pid=\d+\) |" + _LEVELLED + r"|  File \"|Traceback \(most recent)"
+    # what may stand in front of them there: a container's name, or syslog's words
+    r"(?:[\w.-]{1,60} +\| |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w.-]{1,60}(?:\[\d+\])?: )?"
+    r"(?:\(\w+ pid=\d+\) |" + _LEVELLED + r"|  File \"|Traceback \(most recent"
+    # and what no logger of a server writes: the words of a parser of arguments, of the C and C++ runtime, of a shell
+    r"|usage: [\w./-]+ \[-|(?:vllm|[\w./-]+\.py): error: |terminate called |Fatal Python error: |Segmentation fault\b"
+    r"|[\w./-]*sh: (?:line )?\d+: )"
 )
 _LONGEST = 120  # characters of a prefix
 _LOOK = 400  # lines looked at
