@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import textwrap
 from functools import cache
 
 import pytest
 
 from dresses import ENVELOPES, PREFIXES, broken
-from logtext import ALL, FAILED, Sample, ask, by_name, fits
+from logtext import ALL, FAILED, Sample, ask, by_name, fits, lines
 
 SAMPLES = [s for s in ALL if s.name != "wrapped-message"]  # six lines, damaged already
 
@@ -67,3 +68,12 @@ def test_messages_that_a_collector_broke_are_put_together(s: Sample, collector: 
 @pytest.mark.parametrize("s", [s for s in FAILED if s in SAMPLES], ids=by_name)
 def test_messages_broken_in_a_box(s: Sample, width: int) -> None:
     assert fits(ask(broken(s.lines, width, PREFIXES["compose v2"], box=True).text).diagnoses[0].rule, s)
+
+
+@pytest.mark.parametrize("width", [60, 66, 72, 80])
+@pytest.mark.parametrize("s", FAILED, ids=by_name)
+def test_wrapped_at_words_no_other_cause_is_sure(s: Sample, width: int) -> None:
+    """Frames are torn then, so a less special rule may win: never with 0.9."""
+    rows = [part for row in s.lines for part in textwrap.wrap(row, width, break_on_hyphens=False) or [row]]
+    report = ask(lines(*rows))
+    assert all(d.confidence < 0.9 or fits(d.rule, s) for d in report.diagnoses[:1])

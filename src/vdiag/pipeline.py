@@ -13,7 +13,7 @@ from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
-from vdiag.reason.conclude import Conclusion, conclude
+from vdiag.reason.conclude import CERTAIN, Conclusion, conclude
 from vdiag.reason.story import Answered
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.gaps import says_nothing
@@ -48,7 +48,9 @@ def diagnose(
         other = repaired.conclusion()
         if other.outbids(conclusion, repaired.trust):
             other.backed(conclusion)
-            reading, conclusion = repaired, other
+            reading, conclusion, other = repaired, other, conclusion
+        if repaired.trust < CERTAIN:
+            conclusion.doubted(other)
     report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed())
     if not reading.parts:
         return report

@@ -88,6 +88,13 @@ class Conclusion(msgspec.Struct):
             if a is not None and b is not None and a.id == b.id:
                 mine.confidence = max(mine.confidence, its.confidence)
 
+    def doubted(self, other: Conclusion) -> None:
+        """Where the reading that lost is sure of another cause, the text is too damaged to be sure of this one."""
+        for mine, its in zip(self.findings[:1], other.findings[:1], strict=False):
+            a, b = mine.node.rule, its.node.rule
+            if a is not None and b is not None and a.id != b.id and its.confidence >= SURE:
+                mine.confidence = min(mine.confidence, confidence.VAGUE)
+
 
 def conclude(
     events: list[Event],
