@@ -31,7 +31,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def said(capfd: pytest.CaptureFixture[str], *words: str) -> str:
+def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     """What a command prints on both outputs to a terminal that knows colours, but is asked for none."""
     console = Console(
         io.BytesIO(),
@@ -42,7 +42,7 @@ def said(capfd: pytest.CaptureFixture[str], *words: str) -> str:
         stderr_is_terminal=True,
     )
     run(words, console)
-    out, err = capfd.readouterr()
+    out, err = capsys.readouterr()
     return out + err
 
 
@@ -71,10 +71,10 @@ def said(capfd: pytest.CaptureFixture[str], *words: str) -> str:
     ids=lambda words: " ".join(words).replace(EVIL, "EVIL"),
 )
 def test_no_output_obeys_a_stranger(
-    words: list[str], folder: Path, capfd: pytest.CaptureFixture[str]
+    words: list[str], folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     given = [w.replace("LOG", f"a{EVIL}.log").replace("RULES", f"r{EVIL}.yaml") for w in words]
-    text = said(capfd, *given)
+    text = said(capsys, *given)
     assert text
     assert not OBEYED.findall(text)
 
@@ -86,9 +86,11 @@ def test_json_spells_them_and_says_the_same() -> None:
     assert "\u202e" in json.loads(written)["diagnoses"][0]["evidence"][0]["text"]
 
 
-def test_a_draft_of_a_hostile_line_is_still_its_line(folder: Path, capfd: pytest.CaptureFixture[str]) -> None:
+def test_a_draft_of_a_hostile_line_is_still_its_line(
+    folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     Path("b.log").write_text(
         "ERROR 01-01 00:00:00 [a.py:1] The boiler\u202e is\u200b out of\x7f water\n", encoding="utf8"
     )
-    (rule,) = yaml.safe_load(said(capfd, "rules", "new", "--from", "b.log:1"))
+    (rule,) = yaml.safe_load(said(capsys, "rules", "new", "--from", "b.log:1"))
     assert "\u202e is\u200b out of\x7f water" in rule["examples"][0]
