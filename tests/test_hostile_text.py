@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from logtext import ask, sample
-from vdiag.cli import run
+from vdiag.cli import _run as run_command  # `vdiag.cli.run` is a module too once `vdiag run` was asked for
 from vdiag.cli.console import Console
 from vdiag.render import json as as_json
 
@@ -41,7 +41,7 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         stdout_is_terminal=True,
         stderr_is_terminal=True,
     )
-    run(words, console)
+    run_command(words, console)
     out, err = capsys.readouterr()
     return out + err
 
