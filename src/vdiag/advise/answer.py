@@ -30,6 +30,7 @@ from vdiag.model import (
     Verdict,
 )
 from vdiag.reason.blame import Blame, Node
+from vdiag.reason.clock import apart, parse
 from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
 from vdiag.reason.story import Episode
 from vdiag.reason.unknown import fingerprint, raising_frame, search_link
@@ -40,6 +41,7 @@ SCHEMA = "vdiag.report/1"
 CUT = "reading ended early"  # how a gap says that an input could not be read to its end
 MOST_TEXT = 2000  # characters quoted of one line
 _ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming first
+LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
@@ -148,6 +150,7 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
     args = context.get("args")
     if isinstance(args, dict):
         context.setdefault("model", args.get("model") or args.get("model_tag"))
+    context["model"] = context.get("model") or context.get("typed_model")
     if "deploy" not in context:
         for name, value in _deploy([e for b in blames for e in b.episode.events]).items():
             context.setdefault(name, value)
@@ -184,6 +187,8 @@ def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts}
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
+    if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
+        phase = None  # the engine's processes come later: lines between are missing
     last = finding.last or node
     captures = match.captures if match else {}
     diagnosis = Diagnosis(
@@ -401,4 +406,22 @@ def _starting_notes(episode: Episode, rulebook: Rulebook) -> list[str]:
         if phase is not None and rule.marks == phase.value and rule.takes:
             notes.append(f"How long this phase usually takes: {rule.takes}.")
             break
+    if waited := _waited(episode):
+        notes.append(waited)
     return notes
+
+
+def _waited(episode: Episode) -> str:
+    """How long the start has made no step, by the log's own times; empty below LONG_WAIT or where they do not tell."""
+    if not episode.marks:
+        return ""
+    step = episode.marks[-1].line
+    timed = [(e.lines[0], stamp) for e in episode.events if (stamp := parse(e.envelope.time))]
+    before = [stamp for line, stamp in timed if line <= step]
+    seconds = apart(before[-1], timed[-1][1]) if before else None
+    if seconds is None or seconds < LONG_WAIT:
+        return ""
+    return (
+        f"The last step forward is on line {step}; the log goes on for {seconds / 60:.0f} minutes behind it "
+        "without another. If that is more than the above allows, it hangs."
+    )

@@ -19,6 +19,7 @@ FACTS: dict[str, FactFunction] = {}
 SMALLEST_USEFUL_LEN = 256  # tokens; below this a shorter context is no remedy
 BLOCK = 16  # tokens in a KV cache block, vLLM's default block_size on CUDA
 HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 SAFE_UTILIZATION = 0.92  # above it, what is gained at start-up is missing at run time
 
 # One fact, several names: rules capture under the words their message uses.
@@ -26,7 +27,8 @@ ALIASES = {
     "max_len": ("max_model_len", "max_seq_len"),
     "tp": ("tensor_parallel_size", "tp_size"),
     "heads": ("num_heads", "attention_heads", "num_attention_heads"),
-    "utilization": ("gpu_memory_utilization",),
+    "utilization": ("gpu_memory_utilization", "typed_utilization"),
+    "max_num_seqs": ("typed_seqs",),
     "free_gib": ("free",),
     "total_gib": ("total",),
     "need_gib": ("need",),
@@ -217,6 +219,13 @@ def half_seqs(known: Known) -> int | None:
     """Half of `--max-num-seqs` where the log says it."""
     present = known.number("max_num_seqs")
     return int(present) // 2 if present and present >= 2 else None
+
+
+@fact
+def few_seqs(known: Known) -> bool | None:
+    """Whether the log says that `--max-num-seqs` is 64 or less already, so that 64 would lower nothing."""
+    present = known.number("max_num_seqs")
+    return None if present is None else present <= FEW_SEQS
 
 
 @fact

@@ -12,10 +12,10 @@ from collections import defaultdict
 import msgspec
 
 from vdiag.match.matcher import Match
-from vdiag.model import Envelope, Event, Kind, Role, Severity
+from vdiag.model import Envelope, Event, Kind, Phase, Role, Severity
 from vdiag.reason.conditions import Conditions
 from vdiag.reason.join import Kin
-from vdiag.reason.story import Episode
+from vdiag.reason.story import QUIET, Episode
 from vdiag.reason.survival import FAR, Survival
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
@@ -99,11 +99,13 @@ class _Judge:
                     result.harmless.append(node)
         self.survival = Survival(episode, sorted(node.line for node in result.notices))
         causes = self._chains(causes, symptoms)
+        outlived = {id(node) for node in causes if node.kin and self._survived(node)}
+        ends = {n.rule.id: n.line for n in causes if n.rule and n.kin and id(n) not in outlived}
         alive: list[Node] = []
         for node in causes:
             if not node.kin:
                 result.aside.append((node, "it speaks of another program, not of the server"))
-            elif self._survived(node):
+            elif id(node) in outlived and not self._caught_up(node, ends):
                 result.aside.append((node, "the same server went on working after it"))
             else:
                 alive.append(node)
@@ -235,6 +237,17 @@ class _Judge:
         ):
             return True
         return self._alive_behind(node)
+
+    def _caught_up(self, node: Node, ends: dict[str, int]) -> bool:
+        """Whether a start that went on behind a warning failed by what the warning's rule explains.
+
+        `ends`: rule → last line of the causes that nothing outlived. A library that did not load is a warning of the
+        imports and an exception much later, where it is first needed.
+        """
+        if node.rule is None or node.event.envelope.level not in QUIET:
+            return False
+        later = [ends[rule] for rule in node.rule.beats if ends.get(rule, 0) > node.line]
+        return any(self.episode.phase_at(line, ending=False) is not Phase.SERVING for line in later)
 
     def _alive_behind(self, node: Node) -> bool:
         """Whether the server is seen working between a fault and what notices a failure next."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections import defaultdict
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -29,6 +29,18 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 Answered = tuple[int, str]  # line and unit of a request that was answered well
+QUIET = ("WARNING", "INFO", "DEBUG")  # levels at which nothing is said to have failed
+
+
+class Trouble(NamedTuple):
+    """A line that speaks of a server's trouble."""
+
+    line: int
+    role: Role
+    quiet: bool  # said at a level below that of an error
+
+
+_RUN_WITH = {"kubectl": "kubernetes", "kubelet": "kubernetes"}  # tool → what it runs
 
 
 class Episode(msgspec.Struct):
@@ -96,7 +108,11 @@ def _of_source(
             native = match.event.kind is Kind.NATIVE
             envelope = match.event.envelope
             marks.append(Mark(match.line, rule.marks, NOBODY if native else envelope.lane, envelope.unit))
-    troubles = [(m.line, rulebook.rules[m.rule].role) for m in matches if _troubled(rulebook.rules[m.rule])]
+    troubles = [
+        Trouble(m.line, rulebook.rules[m.rule].role, m.event.envelope.level in QUIET)
+        for m in matches
+        if _troubled(rulebook.rules[m.rule])
+    ]
     starts = _starts(marks, [line for line, _ in served], troubles)
     last = max(
         [e.lines[-1] for e in events] + [m.line for m in marks] + [line for line, _ in served], default=1
@@ -127,21 +143,23 @@ def _troubled(rule: Rule) -> bool:
     return rule.role in (Role.SYMPTOM, Role.TRAILER)
 
 
-def _starts(marks: list[Mark], served: list[int], troubles: list[tuple[int, Role]]) -> list[int]:
+def _starts(marks: list[Mark], served: list[int], troubles: list[Trouble]) -> list[int]:
     """Lines where a further run begins: a start mark behind a run that got somewhere, or failed.
 
-    An exception before the first words of a run that comes to serve may have been handled: it must be noticed.
+    What is said before the first words of a run is mostly its own, printed by the imports. An exception there may have
+    been handled where that run comes to serve: it must be noticed. A warning there ended nothing.
     """
     starts: list[int] = []
-    failures = [line for line, _ in troubles]
-    noticed = [line for line, role in troubles if role is not Role.CAUSE]
+    failures = [trouble.line for trouble in troubles]
+    noticed = [trouble.line for trouble in troubles if trouble.role is not Role.CAUSE]
+    loud = [trouble.line for trouble in troubles if not trouble.quiet]
     stood = False  # whether the current run has got somewhere
     begun = False  # whether a run has begun
     serves = bool(served) or any(mark.what in ALIVE for mark in marks)
     previous = 0
     for mark in marks:
         if mark.what == "start":
-            lines = failures if begun or not serves else noticed
+            lines = failures if begun else noticed if serves else loud
             failed = bisect_right(lines, mark.line) > bisect_right(lines, previous)
             answered = bisect_right(served, mark.line) > bisect_right(served, previous)
             if stood or failed or answered:
@@ -166,6 +184,8 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
         for name, value in match.captures.items():
             if name == "args":
                 facts.setdefault("args", _arguments(str(value)))
+            elif name == "deploy":
+                facts[name] = _RUN_WITH.get(str(value), value)
             else:
                 facts[name] = value
     return facts
