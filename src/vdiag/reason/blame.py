@@ -58,7 +58,11 @@ class Blame(msgspec.Struct):
     failed: bool = False
     at_home: bool = True  # the log is a vLLM server's, or speaks of one
     cut: list[Event] = []  # tracebacks whose exception is not here
-    legible: set[str] = set()  # ids of the rules that match in it and whose conditions hold
+    legible: dict[str, list[Event]] = {}  # rule that matches in it and whose conditions hold → where
+
+    def named(self, node: Node) -> set[str]:
+        """Ids of all rules that know a node's event, its own among them."""
+        return {rule for rule, events in self.legible.items() if any(e is node.event for e in events)}
 
 
 def judge(episode: Episode, kin: Kin, rulebook: Rulebook) -> Blame:
@@ -126,7 +130,8 @@ class _Judge:
         matches = [m for m in self.by_event.get(id(event), ()) if self.conditions.hold(m)]
         if not matches:
             return []
-        self.result.legible.update(self._rule(m).id for m in matches)
+        for match in matches:
+            self.result.legible.setdefault(self._rule(match).id, []).append(event)
         benign = [m for m in matches if self._rule(m).role is Role.BENIGN]
         nodes: list[tuple[Role, Node]] = []
         for role in (Role.CAUSE, Role.SYMPTOM, Role.TRAILER):

@@ -89,11 +89,15 @@ class Conclusion(msgspec.Struct):
                 mine.confidence = max(mine.confidence, its.confidence)
 
     def doubted(self, other: Conclusion) -> None:
-        """Where the reading that lost is sure of another cause, the text is too damaged to be sure of this one."""
+        """Where the reading that lost is sure of another cause, the text is too damaged to be sure of this one.
+
+        Unless this reading knows that cause too, and of the same text a more special one.
+        """
         for mine, its in zip(self.findings[:1], other.findings[:1], strict=False):
             a, b = mine.node.rule, its.node.rule
-            if a is not None and b is not None and a.id != b.id and its.confidence >= SURE:
-                mine.confidence = min(mine.confidence, confidence.VAGUE)
+            if a is None or b is None or its.confidence < SURE or b.id in mine.blame.named(mine.node):
+                continue
+            mine.confidence = min(mine.confidence, confidence.VAGUE)
 
 
 def conclude(
