@@ -6,7 +6,7 @@ from itertools import zip_longest
 
 import pytest
 
-from logtext import FATAL, LESS_SPECIFIC, Sample, ask, ask_files, by_name, first, lines, sample
+from logtext import FAILED, FATAL, LESS_SPECIFIC, Sample, ask, ask_files, by_name, first, fits, lines, sample
 
 UNDRESSED = [
     sample(name)
@@ -116,6 +116,14 @@ def woven(one: Sample, other: Sample) -> str:
 def test_a_healthy_server_beside_it_changes_no_answer(failed: Sample) -> None:
     found = ask(woven(failed, HEALTHY)).diagnoses[0]
     assert found.rule in {failed.rule, *LESS_SPECIFIC.get(failed.rule or "", ())}
+
+
+@pytest.mark.parametrize("number", range(len(FAILED)))
+def test_of_two_servers_that_fail_beside_each_other_one_is_named(number: int) -> None:
+    for step in (1, 7):
+        one, other = FAILED[number], FAILED[(number + step) % len(FAILED)]
+        found = ask(woven(one, other)).diagnoses[0]
+        assert fits(found.rule, one) or fits(found.rule, other) or found.confidence < 0.9
 
 
 def test_what_another_server_says_of_itself_is_no_condition_here() -> None:
