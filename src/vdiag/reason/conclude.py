@@ -95,9 +95,10 @@ class Conclusion(msgspec.Struct):
         """
         for mine, its in zip(self.findings[:1], other.findings[:1], strict=False):
             a, b = mine.node.rule, its.node.rule
-            if a is None or b is None or its.confidence < SURE or b.id in mine.blame.named(mine.node):
+            if a is None or b is None or its.confidence < SURE:
                 continue
-            mine.confidence = min(mine.confidence, confidence.VAGUE)
+            if b.id != a.id and b.id not in mine.blame.named(mine.node):
+                mine.confidence = min(mine.confidence, confidence.VAGUE)
 
 
 def conclude(

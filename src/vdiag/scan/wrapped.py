@@ -78,31 +78,22 @@ class _Joiner:
         if not before.strip() or not text.strip():
             return None
         full = self.hard and len(before) == self.width
-        if (
-            text[:1] == head[:1]
-            and text[:1] != " "
-            and (full or (self.spaced and len(before) > self.width * 0.6))
-        ):
-            prefix = self._repeated(head, text, full)
+        if full and text[:1] == head[:1] and text[:1] != " ":
+            prefix = self._repeated(head, text)
             rest = text[prefix:]
             if prefix and _shape(rest) == _shape(before[prefix:]):
                 return None  # the same message once more
-            if prefix and rest.strip() and (full or self._too_long(before, rest)):
+            if prefix and rest.strip():
                 return rest if self._goes_on(before, line, rest, full) else None
         if full and Peeler.outer(text):
             return None  # a collector's prefix begins a line
         return text if self._goes_on(before, line, text, full) else None
 
-    def _repeated(self, head: str, text: str, full: bool) -> int:
-        """How long the prefix of a text is, if it is that of the line it may go on from.
-
-        Its time may be another only behind a line that is full.
-        """
+    def _repeated(self, head: str, text: str) -> int:
+        """How long the prefix of a text is, if it is that of the line it may go on from but for the time."""
         _, message = self._peeler.peel(text)
         prefix = len(text) - len(message)
-        own, other = text[:prefix], head[:prefix]
-        same = own == other or (full and _shape(own) == _shape(other))
-        return prefix if same else 0
+        return prefix if prefix and _shape(text[:prefix]) == _shape(head[:prefix]) else 0
 
     def _blank(self, line: str) -> bool:
         """Whether a line is a prefix and nothing else."""
