@@ -1,6 +1,6 @@
 """What an input itself tells of its envelope: a prefix that no grammar knows, and a wrapper's levels that say nothing.
 
-Both are learned once, from the first text of an input.
+Both are learned from the first text of an input, and from the first ones with a traceback.
 """
 
 from __future__ import annotations

@@ -41,6 +41,7 @@ _NOTICE = re.compile(
 )
 _BOX = "│┃"
 _ODD = frozenset("{ -░" + _BOX)  # first characters that ask for a closer look
+LOOKS = 20  # texts with a traceback that are looked at for an envelope that no grammar knows
 FEW = 5  # lines of a paste that may have lost its line ends; in a longer log an INFO line that holds some quotes
 _LEVEL_IN_JSON = re.compile(
     r'"(?:level|levelname|severity)": ?"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"', re.IGNORECASE
@@ -92,7 +93,7 @@ class Scanner:
         self.source = source
         self._peeler = Peeler()
         self._few = False  # a whole log may stand on one line
-        self._learned = False
+        self._looks = 0  # at texts, for what can be learned
         self._prefix: re.Pattern[str] | None = None  # an envelope that no grammar knows
         self.gaps = Gaps()
 
@@ -161,8 +162,8 @@ class Scanner:
 
     def _learn(self, text: str) -> None:
         """Learns what no grammar knows: an unknown prefix, and whether a wrapper logs the server's lines as its own."""
-        if self._prefix is None and (not self._learned or HEAD in text):
-            self._learned = True
+        if self._prefix is None and self._looks < LOOKS and (not self._looks or HEAD in text):
+            self._looks += 1
             self._peeler.pumped = self._peeler.pumped or pumped(text)
             self._prefix = learned(text, self._peeler)
 
