@@ -125,3 +125,9 @@ def test_what_only_one_regex_module_knows_is_refused_or_both_forms_compile(sourc
         return
     for form in (wording.source, wording.loose):
         regex.compile(form).search("boiler failed now\nboiler fai led now")
+
+
+def test_what_must_not_follow_a_space_must_not_in_wrapped_text_either():
+    source = r"error: (?!retrying)(?P<n>\w+)"
+    assert captured(source, "error:  retrying", loose=True) is None
+    assert captured(source, "error:\n  gone", loose=True) == {"n": "gone"}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import sys
+import warnings
 from typing import Any, NamedTuple
 
 from vdiag.rulebook.captures import AUTO, TYPES, WRAP
@@ -187,6 +188,8 @@ def _loosened(read: list[Token]) -> str:
             out.pop()
         if token.kind in ("open", "or"):
             out.append(token.text)
+            if token.text == "(?!" and index and read[index - 1].kind == "space":
+                out.append(GAP)  # else the gap before it gives way, and nothing is forbidden
         elif token.kind == "anchor":
             if token.text not in (r"\b", r"\B"):
                 out.append(token.text)
@@ -225,10 +228,9 @@ def _loose_atom(token: Token, last: bool) -> str:
 
 def _on_one_line(text: str) -> bool:
     """Whether a class admits no line end without naming it; a run of such characters may be wrapped all the same."""
-    try:
-        return text not in (".", r"[^\n]") and re.match(text, "\n") is None
-    except re.error:  # one that only the `regex` module knows
-        return False
+    import regex
+
+    return text not in (".", r"[^\n]") and regex.match(text, "\n") is None
 
 
 # ---- fixed runs ------------------------------------------------------------------------------------------
@@ -249,7 +251,9 @@ def fixed_texts(source: str) -> Fixed:
     its `literal`.
     """
     try:
-        parsed = sre_parse.parse(_NAMED.sub("(", source))
+        with warnings.catch_warnings():  # of what only `re` will read in another way one day
+            warnings.simplefilter("ignore", FutureWarning)
+            parsed = sre_parse.parse(_NAMED.sub("(", source))
     except (re.error, OverflowError, RecursionError):
         return Fixed([], [], sum(token.kind == "literal" for token in tokens(source)))
     fixed = _fixed(parsed)
