@@ -13,12 +13,12 @@ from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Gap, Input, Record, Report
-from vdiag.reason.conclude import CERTAIN, Conclusion, conclude
+from vdiag.reason.conclude import Conclusion, conclude
 from vdiag.reason.story import Answered
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
-from vdiag.scan.repair import repair
+from vdiag.scan.repair import CERTAIN, repair
 
 if TYPE_CHECKING:  # what only some inputs need is imported for them: start-up counts
     from vdiag.reason.window import Kept, Window

@@ -126,7 +126,7 @@ def test(paths: tuple[Path, ...], explain: bool, wordings: bool, only: tuple[str
     for name in unknown:
         from vdiag.cli.rules_log import unknown_id
 
-        click.echo(unknown_id(name, (own.rule.id for own in placed)), err=True)
+        tell(unknown_id(name, (own.rule.id for own in placed)), err=True)
     tried = {"example": 0, "lookalike": 0}
     failed = 0
     for outcome in try_rules(where.values(), rulebook, None if wordings else _diagnose()):

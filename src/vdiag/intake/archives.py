@@ -11,12 +11,11 @@ import io
 from collections.abc import Callable, Iterator
 from typing import Any, BinaryIO, NamedTuple, cast
 
-from vdiag.intake.compressed import BOMB_RATIO, BOMB_SIZE, SourceError, decompressed
+from vdiag.intake.compressed import BOMB_RATIO, BOMB_SIZE, ZIP, SourceError, decompressed
 from vdiag.intake.folders import MOST_BYTES, Entry
 
 BLOCK = 512  # a tar is made of such
 LONGEST_NAME = 64 * 1024  # bytes of a header that only carries a name
-_ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second: one that holds nothing
 _SMALL = 4096  # compressed bytes taken at a time where the library knows no limit on what comes out
 _DEFLATED = (0, 8)  # zip's methods that do
 
@@ -24,7 +23,7 @@ _DEFLATED = (0, 8)  # zip's methods that do
 def bundle(path: str) -> Iterator[Entry] | None:
     """The files in a bundle; None if the file is none. May raise OSError and SourceError."""
     with open(path, "rb") as file:
-        if file.read(4) in _ZIP:
+        if file.read(4) in ZIP:
             return _zipped(path)
     with _inflated(path) as stream:
         return _tarred(path) if _is_header(_exactly(stream, BLOCK)) else None

@@ -14,6 +14,7 @@ PIECE = 64 * 1024  # compressed bytes read at a time
 MOST_OUT = 1024 * 1024  # bytes inflated at a time
 BOMB_SIZE = 1 << 30  # bytes from which on
 BOMB_RATIO = 200  # more than this many bytes out of one is no log (a repeated line makes about 100)
+ZIP = (b"PK\x03\x04", b"PK\x05\x06")  # the second: one that holds nothing
 MAGIC = {b"\x1f\x8b": "gzip", b"\xfd7zXZ\x00": "xz", b"BZh": "bzip2", b"\x28\xb5\x2f\xfd": "zstd"}
 
 
@@ -39,6 +40,13 @@ class _Engine(Protocol):
 def kind_of(head: bytes) -> str:
     """`gzip`, `xz`, `bzip2` or `zstd` by the first six bytes; empty for anything else."""
     return next((kind for magic, kind in MAGIC.items() if head.startswith(magic)), "")
+
+
+def packed_as(head: bytes) -> str:
+    """What `kind_of` says, or `zip` or `tar`, by the first 262 bytes; empty for anything else."""
+    if head.startswith(ZIP):
+        return "zip"
+    return kind_of(head) or ("tar" if head[257:262] == b"ustar" else "")
 
 
 def decompressed(stream: BinaryIO, name: str) -> BinaryIO:

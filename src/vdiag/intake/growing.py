@@ -14,7 +14,7 @@ import time
 from io import FileIO
 from typing import BinaryIO
 
-from vdiag.intake.compressed import SourceError, kind_of
+from vdiag.intake.compressed import SourceError, packed_as
 
 CHUNK = 256 << 10  # bytes read at once
 BACK = 8 << 20  # bytes of a file's end that are read before what is new
@@ -131,12 +131,7 @@ def growing(path: str) -> GrowingFile | GrowingPipe:
 
 def _refuse_packed(head: bytes) -> None:
     """SourceError if a stream begins as compressed data or a bundle does."""
-    kind = kind_of(head)
-    if not kind and head.startswith(b"PK\x03\x04"):
-        kind = "zip"
-    if not kind and head[257:262] == b"ustar":
-        kind = "tar"
-    if kind:
+    if kind := packed_as(head):
         raise SourceError(f"is {kind} data, which does not grow line by line; read it without --follow")
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, BinaryIO, cast
 
 import msgspec
 
-from vdiag.intake.compressed import MAGIC, SourceError, decompressed
+from vdiag.intake.compressed import MAGIC, SourceError, decompressed, packed_as
 from vdiag.model import Gap
 
 if TYPE_CHECKING:
@@ -75,7 +75,7 @@ def _of_path(path: str) -> list[Source]:
     with open(path, "rb") as file:
         head = file.read(512)
     held = None
-    if head.startswith((b"PK\x03\x04", b"PK\x05\x06", *MAGIC)) or head[257:262] == b"ustar":
+    if packed_as(head):
         from vdiag.intake.archives import bundle
 
         held = bundle(path)

@@ -17,6 +17,7 @@ from vdiag.reason.story import Answered, Episode, tell
 from vdiag.reason.survival import AT_EASE, FAR, Survival
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook
+from vdiag.scan.repair import CERTAIN, LIKELY
 
 if TYPE_CHECKING:
     from vdiag.reason.joining import Join
@@ -30,7 +31,6 @@ _SUPPORT = {
     Verdict.EMPTY: 0.0,
 }
 SURE = 0.8  # from here a diagnosis may replace a clean bill of health
-CERTAIN = 0.2  # the trust of a repaired reading that is the log as it was
 _CRY = re.compile(
     r"\W{0,3}(?:[\w./-]{1,60}: ){0,2}(?:(?:fatal|internal|critical) )?error(?:: |\b.{0,60}: )|.{0,60}\bfailed to start\b",
     re.I,
@@ -78,7 +78,7 @@ class Conclusion(msgspec.Struct):
         if plain.verdict in (Verdict.HEALTHY, Verdict.STARTING) and self.findings and trust < CERTAIN:
             return self.verdict is Verdict.DIAGNOSED and self.findings[0].confidence >= SURE
         if not plain.findings and not self.findings:
-            return trust > 0.05  # nothing speaks but the order of the lines
+            return trust >= LIKELY  # nothing speaks but the order of the lines
         return self.support + trust > plain.support
 
     def backed(self, plain: Conclusion) -> None:

@@ -9,6 +9,7 @@ from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
+from vdiag.rulebook.frames import stands_in
 
 
 class Conditions:
@@ -54,7 +55,7 @@ class Conditions:
             if frames:
                 text = self._text(match.event.traceback, frames)
                 return any(
-                    _in_frame(want, frame)
+                    in_frame(want, frame)
                     for want in rule.frames
                     if want.partition(":")[0] in text  # most rules' frames are in no traceback here
                     for frame in frames
@@ -96,14 +97,7 @@ def _origin(event: Event) -> list[str]:
     return [f'File "{file}", line {line}, in ?'] if file and line.isdigit() else []
 
 
-def _in_frame(want: str, frame: str) -> bool:
-    """Whether a frame is `file.py`, `function`, `file.py:function`, or lies below a `folder/`."""
+def in_frame(want: str, frame: str) -> bool:
+    """Whether a frame as printed is the one that a rule names."""
     file, _, function = frame_parts(frame)
-    if want.endswith("/"):
-        return f"/{want}" in f"/{file}"
-    if ":" in want:
-        wanted_file, wanted_function = want.split(":", 1)
-        return file.endswith(wanted_file) and function == wanted_function
-    if want.endswith((".py", ".pyx")) or "/" in want:
-        return file.endswith(want)
-    return function == want
+    return stands_in(want, file, function)

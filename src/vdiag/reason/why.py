@@ -8,6 +8,7 @@ from vdiag.match.matcher import Match
 from vdiag.model import Event, Role
 from vdiag.reason.blame import Blame, Node
 from vdiag.reason.conclude import CAUSE, Conclusion, Finding
+from vdiag.reason.conditions import in_frame
 from vdiag.reason.story import Episode
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.examples import search
@@ -149,22 +150,10 @@ def _conditions(match: Match, rule: Rule, episode: Episode) -> Iterator[str]:
     phase = episode.phase_at(match.line)
     frames = [f for e in episode.events if e.traceback == match.event.traceback for f in e.frames]
     shown = bool(match.event.traceback and frames)
-    if rule.frames and shown and not any(_stands(want, frames) for want in rule.frames):
+    if rule.frames and shown and not any(in_frame(want, frame) for want in rule.frames for frame in frames):
         yield f"its traceback goes through none of the frames {', '.join(rule.frames)}"
     elif rule.frames and not shown and not rule.phase:
         yield f"the log shows no frames there, and the rule asks for {', '.join(rule.frames)}"
     elif rule.phase and not (rule.frames and shown) and phase not in rule.phase:
         asked = " or ".join(wanted.value for wanted in rule.phase)
         yield f"the run stands in the phase {phase.value if phase else 'unknown'}, and the rule asks for {asked}"
-
-
-def _stands(want: str, frames: Sequence[str]) -> bool:
-    if want.endswith("/"):
-        return any(f"/{want}" in frame.replace('"', "/") for frame in frames)
-    file, _, function = want.partition(":")
-    if not file.endswith((".py", ".pyx")) and "/" not in file:
-        file, function = "", file
-    return any(
-        (not file or f'{file}"' in frame) and (not function or frame.rstrip().endswith(f"in {function}"))
-        for frame in frames
-    )

@@ -16,6 +16,7 @@ import msgspec
 from vdiag.model import Role
 from vdiag.rulebook.compile import CompiledPattern, Rulebook
 from vdiag.rulebook.examples import search
+from vdiag.rulebook.frames import stands_in
 from vdiag.rulebook.messages import Message
 from vdiag.rulebook.plausible import fillings
 from vdiag.rulebook.schema import Rule
@@ -175,12 +176,7 @@ class _Namer:
 
 def _raised_in(frame: str, message: Message) -> bool:
     """Whether a message is raised in a frame as rules name them; its callers are not known here."""
-    if frame.endswith("/"):
-        return f"/{frame}" in f"/{message.file}"
-    file, _, function = frame.partition(":")
-    if not file.endswith((".py", ".pyx")) and "/" not in file:
-        file, function = "", file
-    return message.file.endswith(file) and function in ("", message.function.rpartition(".")[2])
+    return stands_in(frame, message.file, message.function.rpartition(".")[2])
 
 
 def _audited(message: Message, versions: list[str], patterns: set[int], rulebook: Rulebook) -> Audited:

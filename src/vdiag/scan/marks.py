@@ -55,13 +55,14 @@ def _numbered(pieces: list[Piece]) -> list[Piece] | None:
     steps = [int(b["number"]) - int(a["number"]) for a, b in itertools.pairwise(told)]
     if max(sum(step > 0 for step in steps), sum(step < 0 for step in steps)) < NEARLY * len(steps):
         return None
-    return _without([(n, text[m.end() if m else 0 :]) for (n, text), m in zip(pieces, found, strict=True)])
+    bare = [(n, text[m.end() if m else 0 :]) for (n, text), m in zip(pieces, found, strict=True)]
+    gap = indentation(bare)
+    return [(n, text[gap:]) for n, text in bare]
 
 
-def _without(pieces: list[Piece]) -> list[Piece]:
-    """The lines without the indentation that all have."""
-    gap = min((len(text) - len(text.lstrip()) for _, text in pieces if text.strip()), default=0)
-    return [(n, text[gap:]) for n, text in pieces]
+def indentation(pieces: list[Piece]) -> int:
+    """Characters of white space before every line that holds anything."""
+    return min((len(text) - len(text.lstrip()) for _, text in pieces if text.strip()), default=0)
 
 
 def _tagged(pieces: list[Piece]) -> list[Piece] | None:

@@ -13,7 +13,7 @@ import re
 
 import msgspec
 
-from vdiag.scan.marks import unmarked
+from vdiag.scan.marks import indentation, unmarked
 from vdiag.scan.wrapped import Piece, joined
 
 _QUOTE = re.compile(r"^\s{0,3}(?:>\s?)+")
@@ -39,6 +39,8 @@ UNMARKED = "the mark on every line is taken off"
 UNINDENTED = "the indentation of the whole is taken off"
 TURNED = "it was printed newest first and is read the other way round"
 _MARKS = {UNQUOTED, UNBOXED, UNMARKED, UNINDENTED}  # what stood on every line and so is none of the log
+# What speaks for a reading: only what stood on every line was taken off; the lines were turned round; anything else.
+CERTAIN, LIKELY, GUESSED = 0.2, 0.1, 0.02
 SAMPLE = 400  # lines looked at to see whether a step is needed
 MOSTLY = 0.7
 
@@ -90,8 +92,8 @@ def repair(text: str, first: int = 1) -> Repaired | None:
 def _trust(done: list[str], *, joined: bool) -> float:
     """What speaks for a reading by what was done to come to it."""
     if TURNED in done:
-        return 0.1
-    return 0.2 if not joined and not _MARKS.isdisjoint(done) else 0.02
+        return LIKELY
+    return CERTAIN if not joined and not _MARKS.isdisjoint(done) else GUESSED
 
 
 Step = tuple[list[Piece], str] | None
@@ -138,9 +140,8 @@ def _unmarked(pieces: list[Piece]) -> Step:
 
 
 def _unindented(pieces: list[Piece]) -> Step:
-    filled = [text for _, text in pieces if text.strip()]
-    indent = min((len(text) - len(text.lstrip()) for text in filled), default=0)
-    if indent < 1 or len(filled) < 3:
+    indent = indentation(pieces)
+    if indent < 1 or sum(bool(text.strip()) for _, text in pieces) < 3:
         return None
     return [(n, text[indent:]) for n, text in pieces], UNINDENTED
 
