@@ -16,13 +16,15 @@ PACKAGE = Path(__file__).parent.parent / "src" / "vdiag"
 
 STAGES = ("intake", "scan", "assemble", "match", "reason", "advise", "render")
 ABOVE = ("pipeline", "follow", "cli")  # compose the stages; nothing below may know them
-PARTS = ("model", "rulebook", *STAGES, *ABOVE)
+PARTS = ("model", "rulebook", "sizing", *STAGES, *ABOVE)
 
 # What a part may import besides itself; the package's own `__version__` is free for all.
 ALLOWED = {
     "model": set(),
     "rulebook": {"model"},
+    "sizing": {"model"},  # plain arithmetic
     **{stage: {"model", "rulebook", *STAGES[:place]} for place, stage in enumerate(STAGES)},
+    "advise": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("advise")]},
     "pipeline": {"model", "rulebook", *STAGES},
     "follow": {"model", "rulebook", *STAGES},
     "cli": set(PARTS),

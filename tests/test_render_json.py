@@ -38,6 +38,8 @@ def test_it_keeps_the_contract() -> None:
     assert list(decoded) == [
         "schema", "vdiag", "verdict", "inputs", "environment", "diagnoses", "episodes", "memory", "also_seen", "notes",
         "harmless",
+        "load",
+        "changes",
     ]  # fmt: skip
     assert decoded["verdict"] == "diagnosed"
     assert decoded["diagnoses"][0]["severity"] == "fatal"

@@ -272,6 +272,95 @@ class Harmless(msgspec.Struct):
     times: int = 1
 
 
+class Share(msgspec.Struct, omit_defaults=True):
+    """One part of a memory budget."""
+
+    what: str  # weights | activations | non-torch | CUDA graphs | KV cache | …
+    gib: float
+    line: int = 0  # where the log says so; 0: computed
+    estimated: bool = False
+
+
+class Lever(msgspec.Struct, omit_defaults=True):
+    """One setting that changes a memory budget, with what it gives and what it costs."""
+
+    do: str
+    set: dict[str, Any] = {}  # engine arguments
+    gives: str = ""  # computed, in words with its figures
+    price: str = ""
+    enough: bool | None = None  # whether it alone makes the server fit; None: unknown
+
+
+class Memory(msgspec.Struct, omit_defaults=True):
+    """Where the memory of one card goes, and what would fit: of several ranks the one that decides."""
+
+    source: str = ""
+    line: int = 0  # of the figure that decides
+    lane: str = ""  # the rank that decides
+    ranks: int = 1  # how many of them told their figures
+    total_gib: float | None = None
+    free_gib: float | None = None  # when the server started
+    utilization: float | None = None  # vLLM's share of the card, 0 to 1
+    budget_gib: float | None = None
+    shares: list[Share] = []
+    kv_gib: float | None = None  # what is left for the KV cache
+    need_gib: float | None = None  # KV cache of one request of the full length
+    max_model_len: int | None = None
+    kv_tokens: int | None = None
+    bytes_per_token: float | None = None
+    concurrency: float | None = None  # requests of the full length that fit at once
+    fitting_len: int | None = None  # the longest context that fits, in tokens
+    needed_utilization: float | None = None  # at which the full length would fit
+    levers: list[Lever] = []  # the cheapest first
+    notes: list[str] = []
+
+
+class LoadPoint(msgspec.Struct, omit_defaults=True):
+    """What a server said of its load at one time."""
+
+    line: int
+    time: str = ""
+    running: int | None = None  # requests
+    waiting: int | None = None
+    kv_usage: float | None = None  # per cent of the KV cache
+    prompt_tps: float | None = None  # tokens per second
+    generation_tps: float | None = None
+    preemptions: int | None = None  # so far
+
+
+class Load(msgspec.Struct, omit_defaults=True):
+    """The load before a failure, or of a server that lives."""
+
+    source: str
+    points: list[LoadPoint]
+    peak: LoadPoint | None = None  # the largest of each figure
+    preempted: int = 0
+    pattern: str = ""  # memory | queue | cache | calm
+    said: str = ""  # what the figures come to
+    remedy: str = ""
+
+
+class Change(msgspec.Struct):
+    """Something that differs between a start that worked and one that did not."""
+
+    what: str  # version | argument | model | device | memory | environment | package
+    name: str
+    before: Any
+    after: Any
+    explains: bool = False  # whether the failure is about this
+
+
+class Changes(msgspec.Struct):
+    """What differs between two starts of a server."""
+
+    good: str  # input of the one that worked
+    good_line: int
+    bad: str
+    bad_line: int
+    items: list[Change]  # those that explain the failure first
+    said: str = ""
+
+
 class Report(msgspec.Struct):
     """The whole answer."""
 
@@ -282,7 +371,9 @@ class Report(msgspec.Struct):
     environment: Environment
     diagnoses: list[Diagnosis]
     episodes: list[EpisodeInfo] = []
-    memory: dict[str, Any] | None = None
+    memory: Memory | None = None
     also_seen: list[AlsoSeen] = []
     notes: list[str] = []
     harmless: list[Harmless] = []  # the most alarming first
+    load: Load | None = None
+    changes: Changes | None = None

@@ -7,8 +7,11 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from vdiag import __version__
+from vdiag.advise.budget import budget
+from vdiag.advise.changes import changed
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
+from vdiag.advise.load import load
 from vdiag.model import (
     AlsoSeen,
     Diagnosis,
@@ -79,6 +82,7 @@ def answer(
         notes=[*notes, *_joined(conclusion, inputs)],
         harmless=_harmless(blames, inputs),
     )
+    _numbers(report, conclusion, rulebook)
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
@@ -91,6 +95,20 @@ def answer(
         told = {gap.what for _, gap in found}
         _placed(report, {inputs[number].name: place for number, place in places.items()}, told)
     return report
+
+
+def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
+    """The memory, the load and the changes of the run that the report is about: the first finding's, else the last."""
+    blames = conclusion.blames
+    if not blames:
+        return
+    told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
+    name = report.inputs[told.episode.source].name
+    report.memory = budget(told.episode, rulebook, name)
+    report.load = load(told.episode, rulebook, name)
+    if conclusion.findings:
+        worked = [blame for blame in blames if blame is not told and blame.episode.ready]
+        report.changes = changed(told, worked, report.inputs, rulebook)
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:

@@ -12,15 +12,13 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vdiag.advise import arguments
+from vdiag.sizing import fit
 
 FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
 
-SMALLEST_USEFUL_LEN = 256  # tokens; below this a shorter context is no remedy
-BLOCK = 16  # tokens in a KV cache block, vLLM's default block_size on CUDA
 HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
 FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
-SAFE_UTILIZATION = 0.92  # above it, what is gained at start-up is missing at run time
 
 # One fact, several names: rules capture under the words their message uses.
 ALIASES = {
@@ -103,18 +101,14 @@ def fitting_len(known: Known) -> int | None:
         estimate = limit * have / need
     if estimate is None:
         estimate = tokens
-    if estimate is None:
-        return None
-    fits = int(estimate) // BLOCK * BLOCK
-    return fits if fits >= SMALLEST_USEFUL_LEN and (limit is None or fits < limit) else None
+    return None if estimate is None else fit.fitting_len(estimate, limit)
 
 
 @fact
 def half_len(known: Known) -> int | None:
     """Half of the present context length, a multiple of 16 and at least 256 tokens."""
     limit = known.number("max_len")
-    half = int(limit / 2) // BLOCK * BLOCK if limit else 0
-    return half if half >= SMALLEST_USEFUL_LEN else None
+    return fit.fitting_len(limit / 2) if limit else None
 
 
 @fact
@@ -149,7 +143,7 @@ def fitting_utilization(known: Known) -> float | None:
     if free is None or not total or total <= 0:
         return None
     share = math.floor((free - HEADROOM_GIB) / total * 100 + 1e-9) / 100
-    return min(share, SAFE_UTILIZATION) if share >= 0.3 else None
+    return min(share, fit.SAFE_UTILIZATION) if share >= 0.3 else None
 
 
 @fact
@@ -166,8 +160,7 @@ def needed_utilization(known: Known) -> float | None:
     )
     if share is None or not total or missing is None:
         return None
-    needed = math.ceil((share + missing / total) * 100 - 1e-9) / 100
-    return needed if share < needed <= SAFE_UTILIZATION else None
+    return fit.needed_utilization(share, missing, total)
 
 
 @fact

@@ -13,6 +13,7 @@ from typing import TextIO
 import msgspec
 
 from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Verdict
+from vdiag.render import budget, changes, load
 from vdiag.render.outside import outside
 from vdiag.render.page import Page, shorten
 from vdiag.render.sections import (
@@ -31,7 +32,6 @@ from vdiag.render.sections import (
     show_fix,
     show_gap,
     size_words,
-    value_words,
 )
 
 NAMED = 4  # inputs listed by name where nothing is wrong
@@ -43,6 +43,8 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     first, others = report.diagnoses[:1], report.diagnoses[1:]
     if report.verdict is Verdict.DIAGNOSED and first:
         answer(page, first[0], headline(first[0]), everything)
+        if report.changes is not None:
+            changes.show(page, report.changes, everything)
         background(page, first[0], everything)
     elif report.verdict is Verdict.UNRECOGNISED:
         _unrecognised(page, first, everything)
@@ -52,6 +54,10 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         _nothing_wrong(page, report)
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
+    if report.memory is not None:
+        budget.show(page, report.memory, everything)
+    if report.load is not None:
+        load.show(page, report.load, everything)
     if everything or not report.diagnoses:
         _harmless(page, report.harmless, everything)
     _also_seen(page, report.also_seen, everything)
@@ -241,9 +247,6 @@ def _read(page: Page, report: Report, everything: bool) -> None:
     ]
     if any(said):
         page.prose(f"the server, by its own lines: {', '.join(filter(None, said))}", first="- ", indent="  ")
-    if report.memory:
-        budget = ", ".join(f"{name} {value_words(value)}" for name, value in report.memory.items())
-        page.prose(f"its memory: {budget}", first="- ", indent="  ")
     runs = [run for run in report.episodes if run.phase is not None or run.outcome != "unknown"]
     if everything or len(runs) > 1:
         for run in runs if everything else runs[-BRIEF:]:
