@@ -7,7 +7,7 @@ public JSON contract `vdiag.report/1` (additions are allowed, changes need a new
 from __future__ import annotations
 
 from enum import Enum
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -105,6 +105,15 @@ class Record(msgspec.Struct, gc=False):
     message: str
     envelope: Envelope
     goes_on: bool = False  # the rest of the record before, cut off by a wrapped line
+
+
+class Line(NamedTuple):
+    """A physical line of an input as an output shows it, or the row of text that an entry of an encoded one holds."""
+
+    number: int
+    text: str  # without colours; the envelope is part of it
+    lane: str = ""  # the process that wrote it, where it says so
+    level: str = ""
 
 
 # ---- assemble → match → reason ---------------------------------------------------------------------------

@@ -35,8 +35,11 @@ class Source(msgspec.Struct):
     gaps: list[Gap] = []  # what is known to be missing before it is read
 
 
-def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[str]]:
-    """The inputs named on a command line (`-` is standard input), and what is wrong with the others."""
+def sources(paths: Sequence[str], stdin: BinaryIO, *, joined: bool = True) -> tuple[list[Source], list[str]]:
+    """The inputs named on a command line (`-` is standard input), and what is wrong with the others.
+
+    Not `joined`: the files of a rotated set stay sources of their own.
+    """
     found: list[Source] = []
     problems: list[str] = []
     for path in paths or ["-"]:
@@ -48,7 +51,7 @@ def sources(paths: Sequence[str], stdin: BinaryIO) -> tuple[list[Source], list[s
         except (OSError, SourceError) as error:
             why = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
             problems.append(f"{path}: {why}")
-    return _continued(found), problems
+    return (_continued(found) if joined else found), problems
 
 
 def of_bytes(data: bytes, name: str = "<text>") -> Source:
