@@ -11,7 +11,7 @@ from vdiag.advise.budget import budget
 from vdiag.advise.changes import changed
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
-from vdiag.advise.load import load
+from vdiag.advise.load import Failure, load, load_facts
 from vdiag.model import (
     AlsoSeen,
     Diagnosis,
@@ -76,7 +76,7 @@ def answer(
             args=context.get("args") or {},
             deploy=context.get("deploy"),
         ),
-        diagnoses=[_diagnosis(f, inputs, context) for f in conclusion.findings],
+        diagnoses=[_diagnosis(f, inputs, context, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
@@ -105,7 +105,8 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None
     told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
     name = report.inputs[told.episode.source].name
     report.memory = budget(told.episode, rulebook, name)
-    report.load = load(told.episode, rulebook, name)
+    failure = _failure(conclusion.findings[0]) if conclusion.findings else None
+    report.load = load(told.episode, rulebook, name, failure)
     if conclusion.findings:
         worked = [blame for blame in blames if blame is not told and blame.episode.ready]
         report.changes = changed(told, worked, report.inputs, rulebook)
@@ -152,6 +153,9 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         seen.line = at(seen.source, seen.line)
     for harmless in report.harmless:
         harmless.line = at(harmless.source, harmless.line)
+    if report.load is not None:
+        for point in [*report.load.points, *filter(None, [report.load.peak])]:
+            point.line = at(report.load.source, point.line)
     for episode in report.episodes:
         ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
         episode.first_line, episode.last_line = min(ends), max(ends)
@@ -200,10 +204,20 @@ def _speaker(events: list[Event]) -> str:
     return Counter(own).most_common(1)[0][0]
 
 
-def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -> Diagnosis:
+def _failure(finding: Finding) -> Failure | None:
+    """Where the load ends that led to a finding; None where the server lived on."""
+    node = finding.node
+    if node.rule is not None and node.rule.severity is not Severity.FATAL:
+        return None
+    return Failure(_line_here(node, finding.blame), node.event)
+
+
+def _diagnosis(
+    finding: Finding, inputs: list[Input], context: dict[str, Any], rulebook: Rulebook
+) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = {**context, **blame.episode.facts}
+    facts = {**context, **blame.episode.facts, **load_facts(blame.episode, rulebook, _failure(finding))}
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing
