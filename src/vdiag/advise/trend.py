@@ -88,7 +88,7 @@ def _memory(recent: list[LoadPoint], stale: str) -> str:
     if last.kv_usage is not None:
         ran += f", with the KV cache {last.kv_usage:g} % full"
     return (
-        f"{stale + ' Then' if stale else 'Just before the memory of the card ran out'} {ran}. The KV cache was set "
+        f"{stale + ' Then' if stale else 'Just before the memory of the card ran out,'} {ran}. The KV cache was set "
         "aside at start-up and cannot overflow; what grew is the work space of a batch."
     )
 
