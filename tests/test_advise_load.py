@@ -223,6 +223,12 @@ def test_a_queue_that_only_grows(line) -> None:  # type: ignore[no-untyped-def]
     assert "the limit (--max-num-seqs)" in load.said
 
 
+def test_the_fix_of_a_full_cache_is_computed_from_what_ran() -> None:
+    report, _ = told(START + "".join(v1(10 * i, 40, 3, 99.0) for i in range(12)))
+    assert [d.rule for d in report.diagnoses] == ["kv-cache-saturated"]
+    assert any("--max-num-seqs 30" in line for fix in report.diagnoses[0].fixes for line in fix.run)
+
+
 @pytest.mark.parametrize("line", [v0, v1])
 def test_a_cache_that_is_too_small(line) -> None:  # type: ignore[no-untyped-def]
     text = START + "".join(line(10 * i, 12, 3, 99.0 if i % 2 else 93.0) for i in range(12))
@@ -261,6 +267,16 @@ def test_a_failure_long_after_the_last_reading_is_not_blamed_on_it() -> None:
     _, late = told(START + lines + DEAD.format(time=clock(7200)))
     assert (soon.pattern, late.pattern) == ("queue", "calm")
     assert "118 minutes older" in late.said
+
+
+def test_of_two_servers_in_one_log_the_one_that_failed_counts() -> None:
+    def compose(name: str, text: str) -> str:
+        return "".join(f"{name}  | {line}\n" for line in text.splitlines())
+
+    busy = compose("vllm-b-1", START + "".join(v1(10 * i, 60, 0, 20.0) for i in range(6)))
+    failed = compose("vllm-a-1", START + v1(50, 4, 0, 20.0) + OOM.format(time=clock(55)))
+    _, load = told(busy + failed)
+    assert [p.running for p in load.points] == [4]
 
 
 def test_the_host_s_memory_is_not_the_card_s() -> None:

@@ -25,7 +25,13 @@ if TYPE_CHECKING:
 MOST_POINTS = 240  # of a report; the peaks, the first and the last are among them
 ONE_TIME = 5.0  # seconds within which the lines of several engines are of one time; they print each ten
 FIGURES = ("running", "waiting", "kv_usage", "prompt_tps", "generation_tps", "preemptions")
-FACTS = ("peak_running", "half_peak_running", "peak_waiting", "peak_kv_usage")  # that fixes may ask for
+FACTS = (
+    "peak_running",
+    "half_peak_running",
+    "fewer_running",
+    "peak_waiting",
+    "peak_kv_usage",
+)  # fixes may ask for
 _OUT = ("out of memory", "outofmemory", "alloc_failed")
 ALL = -1  # the engine of a line that speaks of all of them
 
@@ -80,7 +86,9 @@ def series(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> Ser
     units = Counter(match.event.envelope.unit for match in matches if "load_running" in match.captures)
     if not units:
         return None
-    unit = units.most_common(1)[0][0]  # a server has one; of several in an input, the one that says the most
+    # A server has one. Of several in an input it is the one that failed, or the one that says the most.
+    unit = failure.event.envelope.unit if failure else ""
+    unit = unit if unit in units else units.most_common(1)[0][0]
     rows, warned = _rows(match for match in matches if match.event.envelope.unit == unit)
     if not rows:
         return None
@@ -121,7 +129,8 @@ def load(episode: Episode, rulebook: Rulebook, name: str, failure: Failure | Non
 def load_facts(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> dict[str, Any]:
     """What fixes may ask for by name: the peaks before a failure. Empty where the run told of no load.
 
-    `peak_running` and `half_peak_running` are of one engine, as `--max-num-seqs` is; half of less than 2 is unknown.
+    `peak_running`, its half and its three quarters (`fewer_running`) are of one engine, as `--max-num-seqs` is; both
+    are unknown where they are less than 1.
     """
     told = series(episode, rulebook, failure)
     if told is None:
@@ -129,6 +138,7 @@ def load_facts(episode: Episode, rulebook: Rulebook, failure: Failure | None) ->
     values = (
         told.busiest,
         told.busiest // 2 or None,
+        told.busiest * 3 // 4 or None,
         max(_known(told.points, "waiting"), default=None),
         max(_known(told.points, "kv_usage"), default=None),
     )

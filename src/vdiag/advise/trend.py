@@ -140,7 +140,7 @@ def _queue(recent: list[LoadPoint], limit: int | None) -> str:
 def _stale(last: LoadPoint, failed_at: str) -> str:
     """A sentence where the last figures are much older than the failure."""
     one, other = parse(last.time), parse(failed_at)
-    span = apart(one, other) if one and other else None
+    span = apart(one, other) if one and other and one.kind == other.kind else None  # else by two clocks
     if span is None or span < STALE:
         return ""
     return f"The last reading is {span / 60:.0f} minutes older than the failure."

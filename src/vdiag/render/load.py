@@ -9,6 +9,7 @@ from vdiag.render.page import Page, cells, harmless
 from vdiag.render.sections import counted
 
 CALM = "calm"  # the pattern that is worth no word
+MEMORY = "memory"  # the one that is the failure's own
 BLOCKS = "▁▂▃▄▅▆▇█"
 NARROWEST, WIDEST = 8, 60  # columns of a sparkline; one figure takes one of them
 _ROWS = (  # figure, its name, its unit, and what a full block means (0: the largest)
@@ -41,7 +42,8 @@ def show(page: Page, told: Load, *, failed: bool, everything: bool) -> None:
         page.lines.append([(f"{name:{label}}", ""), (spark, "cyan"), (f" {words}", "")])
     if told.said or told.remedy:
         page.blank()
-        page.prose(f"{told.said} {told.remedy}".strip())
+        apart = "Apart from the failure: " if failed and told.pattern not in (CALM, MEMORY) else ""
+        page.prose(f"{apart}{told.said} {told.remedy}".strip())
 
 
 def sparkline(values: Sequence[float], width: int, full: float = 0.0) -> str:
