@@ -41,6 +41,7 @@ class _Row(NamedTuple):
 
     line: int
     time: str
+    lane: str
     engine: int
     engines: int  # how many it sums up
     running: int
@@ -94,10 +95,11 @@ def series(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> Ser
         return None
     if any(row.engine == ALL for row in rows):
         rows = [row for row in rows if row.engine == ALL]
-    points = list(_points(rows))
+    rounds = list(_rounds(rows))
+    points = list(_points(rounds))
     return Series(
         points,
-        max(len({row.engine for row in rows}), max(row.engines for row in rows)),
+        max(sum(row.engines for row in at_once) for at_once in rounds),
         max(math.ceil(row.running / row.engines) for row in rows),
         max(points[-1].preemptions or 0, warned),
     )
@@ -161,6 +163,7 @@ def _rows(matches: Iterable[Match]) -> tuple[list[_Row], int]:
             _Row(
                 match.line,
                 match.event.envelope.time,
+                match.event.envelope.lane,
                 ALL if engines else _count(told.get("load_engine")) or 0,
                 engines or 1,
                 running,
@@ -175,11 +178,11 @@ def _rows(matches: Iterable[Match]) -> tuple[list[_Row], int]:
     return rows, warned
 
 
-def _points(rows: Sequence[_Row]) -> Iterator[LoadPoint]:
+def _points(rounds: Sequence[Sequence[_Row]]) -> Iterator[LoadPoint]:
     """One point for what all engines say at one time. An engine that says nothing then is idle."""
-    counts = any(row.preempted is not None or row.preemptions for row in rows)
+    counts = any(row.preempted is not None or row.preemptions for at_once in rounds for row in at_once)
     so_far = 0
-    for at_once in _rounds(rows):
+    for at_once in rounds:
         so_far += sum(row.preempted or 0 for row in at_once)
         last = at_once[-1]
         yield LoadPoint(
@@ -195,9 +198,11 @@ def _points(rows: Sequence[_Row]) -> Iterator[LoadPoint]:
 
 
 def _rounds(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
+    """The lines of one time: no two of one engine, and ONE_TIME apart at most."""
     at_once: list[_Row] = []
     for row in rows:
-        if at_once and (any(row.engine == other.engine for other in at_once) or _later(at_once[0], row)):
+        known = any((row.lane, row.engine) == (other.lane, other.engine) for other in at_once)
+        if at_once and (known or _later(at_once[0], row)):
             yield at_once
             at_once = []
         at_once.append(row)
