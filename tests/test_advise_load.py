@@ -199,6 +199,16 @@ def test_memory_that_runs_out_under_load_is_a_matter_of_the_batch() -> None:
     assert not any("--gpu-memory-utilization" in line for line in fixes[0].run)
 
 
+def test_what_was_survived_earlier_is_no_measure() -> None:
+    lines = "".join(v1(10 * i, 60, 0, 5.0) for i in range(9)) + "".join(
+        v1(900 + 10 * i, 8, 0, 5.0) for i in range(9)
+    )
+    report, load = told(START + lines + OOM.format(time=clock(985)))
+    assert load.peak is not None
+    assert load.peak.running == 60
+    assert "--max-num-seqs 4" in report.diagnoses[0].fixes[0].run[0]
+
+
 def test_one_large_request_is_no_matter_of_their_number() -> None:
     report, load = told(START + v1(0, 1, 0, 5.0) + OOM.format(time=clock(4)))
     assert load.pattern == "memory"

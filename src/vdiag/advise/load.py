@@ -71,7 +71,8 @@ class Series(NamedTuple):
 
     points: list[LoadPoint]
     engines: int
-    busiest: int  # the most requests that ran on one engine
+    latest: list[LoadPoint]  # back to the last pause
+    busiest: int  # the most requests that ran on one engine in `latest`
     preempted: int
 
 
@@ -97,10 +98,12 @@ def series(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> Ser
         rows = [row for row in rows if row.engine == ALL]
     rounds = list(_rounds(rows))
     points = list(_points(rounds))
+    latest = trend.recent_of(points)
     return Series(
         points,
         max(sum(row.engines for row in at_once) for at_once in rounds),
-        max(math.ceil(row.running / row.engines) for row in rows),
+        latest,
+        max(math.ceil(row.running / row.engines) for at_once in rounds[-len(latest) :] for row in at_once),
         max(points[-1].preemptions or 0, warned),
     )
 
@@ -129,7 +132,7 @@ def load(episode: Episode, rulebook: Rulebook, name: str, failure: Failure | Non
 
 
 def load_facts(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> dict[str, Any]:
-    """What fixes may ask for by name: the peaks before a failure. Empty where the run told of no load.
+    """What fixes may ask for by name: the peaks of the minutes before a failure. Empty where the run told of no load.
 
     `peak_running`, its half and its three quarters (`fewer_running`) are of one engine, as `--max-num-seqs` is; both
     are unknown where they are less than 1.
@@ -141,8 +144,8 @@ def load_facts(episode: Episode, rulebook: Rulebook, failure: Failure | None) ->
         told.busiest,
         told.busiest // 2 or None,
         told.busiest * 3 // 4 or None,
-        max(_known(told.points, "waiting"), default=None),
-        max(_known(told.points, "kv_usage"), default=None),
+        max(_known(told.latest, "waiting"), default=None),
+        max(_known(told.latest, "kv_usage"), default=None),
     )
     return dict(zip(FACTS, values, strict=True))
 
@@ -200,12 +203,14 @@ def _points(rounds: Sequence[Sequence[_Row]]) -> Iterator[LoadPoint]:
 def _rounds(rows: Sequence[_Row]) -> Iterator[list[_Row]]:
     """The lines of one time: no two of one engine, and ONE_TIME apart at most."""
     at_once: list[_Row] = []
+    engines: set[tuple[str, int]] = set()
     for row in rows:
-        known = any((row.lane, row.engine) == (other.lane, other.engine) for other in at_once)
-        if at_once and (known or _later(at_once[0], row)):
+        engine = row.lane, row.engine
+        if at_once and (engine in engines or _later(at_once[0], row)):
             yield at_once
-            at_once = []
+            at_once, engines = [], set()
         at_once.append(row)
+        engines.add(engine)
     if at_once:
         yield at_once
 
