@@ -217,6 +217,24 @@ def test_one_large_request_is_no_matter_of_their_number() -> None:
     assert "--max-num-seqs" not in first
 
 
+@pytest.mark.parametrize("engine", ["a V0 LLM engine (v0.8.5)", "an LLM engine (v0.6.6)"])
+def test_v0_is_not_given_fewer_batched_tokens_than_its_context(engine: str) -> None:
+    start = (
+        f"INFO 03-03 08:00:01 llm_engine.py:234] Initializing {engine} with config: model='acme/model-7b'\n"
+    )
+    served = "INFO:     Application startup complete.\n" + v0(0, 9, 0, 30.0) + v0(10, 20, 0, 60.0)
+    failed = """ERROR 03-03 09:00:12 [engine.py:160] Traceback (most recent call last):
+ERROR 03-03 09:00:12 [engine.py:160]   File "/srv/venv/vllm/engine/multiprocessing/engine.py", line 160, in run_engine_loop
+ERROR 03-03 09:00:12 [engine.py:160]     request_outputs = self.engine_step()
+ERROR 03-03 09:00:12 [engine.py:160] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB.
+"""
+    report, load = told(start + served + failed)
+    first = report.diagnoses[0].fixes[0].run[0]
+    assert load.pattern == "memory"
+    assert "--max-num-seqs 10" in first
+    assert "--max-num-batched-tokens" not in first
+
+
 def test_without_a_load_the_fix_is_the_general_one() -> None:
     report = vdiag.diagnose(START + OOM.format(time=clock(4)))
     assert report.load is None

@@ -147,7 +147,12 @@ def load_facts(episode: Episode, rulebook: Rulebook, failure: Failure | None) ->
         max(_known(told.latest, "waiting"), default=None),
         max(_known(told.latest, "kv_usage"), default=None),
     )
-    return dict(zip(FACTS, values, strict=True))
+    found = dict(zip(FACTS, values, strict=True))
+    if (
+        "load_swapped" in episode.facts
+    ):  # only V0 moves requests to host memory; older ones do not name themselves
+        found["engine"] = "V0"
+    return found
 
 
 def _rows(matches: Iterable[Match]) -> tuple[list[_Row], int]:
