@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import TextIO
 
 import msgspec
@@ -42,9 +43,9 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     page = Page(width)
     first, others = report.diagnoses[:1], report.diagnoses[1:]
     if report.verdict is Verdict.DIAGNOSED and first:
-        answer(page, first[0], headline(first[0]), everything)
-        if report.changes is not None:
-            changes.show(page, report.changes, everything)
+        answer(
+            page, first[0], headline(first[0]), everything, partial(_changes, page, report, everything, True)
+        )
         background(page, first[0], everything)
     elif report.verdict is Verdict.UNRECOGNISED:
         _unrecognised(page, first, everything)
@@ -52,6 +53,7 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         _incomplete(page, report, first, everything)
     else:
         _nothing_wrong(page, report)
+    _changes(page, report, everything, False if report.verdict is Verdict.DIAGNOSED else None)
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
     if report.memory is not None:
@@ -66,6 +68,11 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         references(page, first[0])
         _read(page, report, everything)
     return page
+
+
+def _changes(page: Page, report: Report, everything: bool, explaining: bool | None) -> None:
+    if report.changes is not None:
+        changes.show(page, report.changes, everything, explaining=explaining)
 
 
 def write(page: Page, stream: TextIO, *, color: bool) -> None:

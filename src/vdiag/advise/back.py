@@ -1,0 +1,182 @@
+"""Whether a failure is about what changed since the server last worked, and the way back to that."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from vdiag.advise import form
+from vdiag.advise.arguments import takes
+from vdiag.advise.facts import ALIASES, Known
+from vdiag.advise.fixes import placeholders
+from vdiag.advise.given import UNTOLD
+from vdiag.advise.start import DEVICE, MEMORY, PACKAGES
+from vdiag.model import Change, Changes, Fix, Safety
+from vdiag.reason.blame import Node
+from vdiag.rulebook.schema import Rule
+
+LEAST_SAID = 5  # characters of a value that a message does not hold by chance
+_PIP = re.compile(r"\bpip3? install [^\n]*")
+_FELL = ("total_gib", "free_gib", "kv_gib", "kv_tokens")  # figures of which less is worse
+_FACTS = {
+    **{called: name for name, called in DEVICE.items()},
+    **{called: name for name, (_, called, _) in MEMORY.items()},
+    **{name.replace("_", "-"): name for name in PACKAGES},
+}  # what a change is called → its fact
+
+
+def explain(told: Changes, node: Node, context: Mapping[str, Any]) -> None:
+    """Marks the changes that the failure at `node` is about, and puts them first."""
+    captures = dict(node.match.captures) if node.match else {}
+    about = _About(node, captures, context)
+    for item in told.items:
+        item.explains = about.named(item)
+    told.items.sort(key=lambda item: not item.explains)
+
+
+class _About:
+    """What a failure is about: by its rule's fixes and texts, what it captured, and the settings its message names."""
+
+    def __init__(self, node: Node, captures: Mapping[str, Any], context: Mapping[str, Any]) -> None:
+        self.rule = node.rule
+        self.known = Known(captures, context)
+        self.text = node.event.text
+        self.names = {alias for name in captures for alias in _aliases(name)}
+        self.names |= {
+            str(value).lstrip("-").replace("-", "_")
+            for value in captures.values()
+            if isinstance(value, str) and value.startswith("--")
+        }
+        self.fixes: dict[str, list[Any]] = {}  # argument → the values that fixes give it
+        self.env: set[str] = set()
+        if self.rule is not None:
+            asked = {name for name in placeholders(self.rule) if name not in ("vllm", "model", "args")}
+            self.asked = {alias for name in asked for alias in _aliases(name)}
+            for fix in self.rule.fixes:
+                for name, value in fix.set.items():
+                    self.fixes.setdefault(name, []).append(value)
+                for name in fix.unset:
+                    self.fixes.setdefault(name, []).append(None)
+                self.env |= set(fix.env)
+        else:
+            self.asked = set()
+        from vdiag.advise import settings
+
+        said = settings.settings_of(
+            node.event.text[: settings.MOST_TEXT], settings.own_file(node.event), context
+        )
+        for name in said:
+            if name.startswith("--"):
+                self.names.add(name.lstrip("-").replace("-", "_"))
+            else:
+                self.env.add(name)
+
+    def named(self, item: Change) -> bool:
+        """Whether a change is what the failure is about."""
+        if item.what == "argument":
+            return self._argument(item)
+        if item.what == "model":
+            return bool({"model", "weights_gib"} & self.names) or self._said(item.after)
+        if item.what == "version":
+            return item.name == "vLLM" and self.rule is not None and any(_of_version(self.rule, "vllm"))
+        if item.what == "package":
+            return self.rule is not None and any(_of_version(self.rule, item.name))
+        if item.what == "memory":
+            return self._memory(item)
+        if item.what == "device":
+            return bool(set(_aliases(_FACTS[item.name])) & (self.names | self.asked))
+        return item.name in self.env
+
+    def _argument(self, item: Change) -> bool:
+        name = item.name.lstrip("-").split(".")[0].replace("-", "_")
+        values = self.fixes.get(name)
+        if values is None and name not in self.names:
+            return self._said(item.after)
+        if _is_number(item.before) and _is_number(item.after) and values:
+            return any(self._back(item, value) for value in values)
+        return True
+
+    def _said(self, value: Any) -> bool:
+        """Whether the message itself holds a value, such as a path."""
+        return isinstance(value, str) and len(value) >= LEAST_SAID and value in self.text
+
+    def _back(self, item: Change, value: Any) -> bool:
+        """Whether a fix would turn the argument the way that it came from; True where its value is a person's choice."""
+        if isinstance(value, str) and (found := re.fullmatch(r"\{([a-z0-9_]+)\}", value)):
+            value = self.known.get(found[1])
+            if value is None:
+                return False
+        if not _is_number(value):
+            return item.name.lstrip("-").replace("-", "_") in self.names
+        return bool((item.after - item.before) * (item.after - value) > 0)
+
+    def _memory(self, item: Change) -> bool:
+        fact = _FACTS[item.name]
+        worse = item.after < item.before if fact in _FELL else item.after > item.before
+        return worse and bool(set(_aliases(fact)) & (self.names | self.asked))
+
+
+def _aliases(name: str) -> set[str]:
+    """All names of one fact."""
+    same = {name}
+    for first, others in ALIASES.items():
+        if name == first or name in others:
+            same |= {first, *others}
+    return same
+
+
+def _of_version(rule: Rule, package: str) -> Iterator[bool]:
+    """Whether a rule tells that the version of a package matters."""
+    yield any(item.package_name == package for item in rule.upstream)
+    if package == "vllm":
+        yield any(fix.since or fix.until for fix in rule.fixes)
+    named = re.compile(rf"(?<![\w-]){re.escape(package)}(?![\w-])", re.I)
+    for fix in rule.fixes:
+        for line in fix.run:
+            yield any(named.search(found) for found in _PIP.findall(line))
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, (int, float)) and not isinstance(value, bool)
+
+
+def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
+    """The fix that takes back the first change that explains the failure; None where its old value is not known."""
+    item = next((i for i in told.items if i.explains and i.what in ("argument", "version")), None)
+    if item is None or UNTOLD in (item.before, item.after):
+        return None
+    note = "it worked so before; what the change was for is lost"
+    if item.what == "version":
+        return Fix(
+            do=f"Go back to vLLM {item.before}",
+            run=_install(str(item.before), context),
+            safety=Safety.TRADEOFF,
+            note=note,
+        )
+    if "." in item.name:
+        return None  # one key of a JSON argument: the rest of it is not known to be the same
+    name = item.name.lstrip("-").replace("-", "_")
+    if takes(name, str(context.get("vllm") or "")) is False:
+        return None
+    if item.before is None:
+        return Fix(
+            do=f"Start without {item.name} again",
+            run=form.change({}, [name], {}, context),
+            safety=Safety.TRADEOFF,
+            note=note,
+        )
+    return Fix(
+        do=f"Go back to {' '.join(form.words({name: item.before}))}",
+        run=form.change({name: item.before}, [], {}, context),
+        safety=Safety.TRADEOFF,
+        note=note,
+    )
+
+
+def _install(version: str, context: Mapping[str, Any]) -> list[str]:
+    if not re.fullmatch(r"\d[\w.]*", version):
+        return []
+    if form.deploy_of(context) in ("docker", "compose", "kubernetes"):
+        return [f"# the image: vllm/vllm-openai:v{version}"]
+    return [f"pip install vllm=={version}"]
