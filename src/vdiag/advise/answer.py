@@ -120,7 +120,7 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: 
 
 
 def _weigh(report: Report, conclusion: Conclusion) -> None:
-    """Says which of the changes the first failure is about, and offers the way back as its first fix."""
+    """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
     from vdiag.advise import back  # late: few logs hold two starts
 
     assert report.changes is not None
@@ -129,7 +129,7 @@ def _weigh(report: Report, conclusion: Conclusion) -> None:
     back.explain(report.changes, node, context)
     fix = back.way_back(report.changes, context)
     if fix is not None and report.diagnoses[:1] and report.diagnoses[0].rule is not None:
-        report.diagnoses[0].fixes.insert(0, fix)
+        report.diagnoses[0].fixes.insert(back.place_of(report.changes), fix)
 
 
 def _is_fatal(finding: Finding) -> bool:

@@ -9,7 +9,7 @@ from typing import Any
 from vdiag.advise import form
 from vdiag.advise.arguments import takes
 from vdiag.advise.facts import ALIASES, Known
-from vdiag.advise.fixes import placeholders
+from vdiag.advise.fixes import applies, placeholders
 from vdiag.advise.given import UNTOLD
 from vdiag.advise.start import DEVICE, MEMORY, PACKAGES
 from vdiag.model import Change, Changes, Fix, Safety
@@ -17,6 +17,7 @@ from vdiag.reason.blame import Node
 from vdiag.rulebook.schema import Rule
 
 LEAST_SAID = 5  # characters of a value that a message does not hold by chance
+NOTE = "it worked so before; what the change was for is lost"
 _PIP = re.compile(r"\bpip3? install [^\n]*")
 _FELL = ("total_gib", "free_gib", "kv_gib", "kv_tokens")  # figures of which less is worse
 _FACTS = {
@@ -54,6 +55,8 @@ class _About:
             asked = {name for name in placeholders(self.rule) if name not in ("vllm", "model", "args")}
             self.asked = {alias for name in asked for alias in _aliases(name)}
             for fix in self.rule.fixes:
+                if not applies(fix, self.known, context):
+                    continue
                 for name, value in fix.set.items():
                     self.fixes.setdefault(name, []).append(value)
                 for name in fix.unset:
@@ -89,27 +92,30 @@ class _About:
         return item.name in self.env
 
     def _argument(self, item: Change) -> bool:
-        name = item.name.lstrip("-").split(".")[0].replace("-", "_")
-        values = self.fixes.get(name)
-        if values is None and name not in self.names:
-            return self._said(item.after)
-        if _is_number(item.before) and _is_number(item.after) and values:
-            return any(self._back(item, value) for value in values)
-        return True
+        """Whether a fix would turn the argument back the way it came, or, where no fix can tell, it is spoken of."""
+        name = argument_of(item)
+        told = {self._back(item, value) for value in self.fixes.get(name, ())} - {None}
+        if told:
+            return True in told
+        return name in self.names or self._said(item.after)
+
+    def _back(self, item: Change, value: Any) -> bool | None:
+        """Whether a fix's value lies behind the old one, seen from the new; None where that cannot be told."""
+        if isinstance(value, str) and (found := re.fullmatch(r"\{([a-z0-9_]+)\}", value)):
+            value = self.known.get(found[1])
+            if value is None:
+                return None
+        if isinstance(value, str) and re.search(r"[<{…]", value):
+            return None  # a person's choice
+        if value is None:
+            return item.after is not None
+        if not (_is_number(item.before) and _is_number(item.after)):
+            return bool(value != item.after)
+        return bool((item.after - item.before) * (item.after - value) > 0) if _is_number(value) else None
 
     def _said(self, value: Any) -> bool:
         """Whether the message itself holds a value, such as a path."""
         return isinstance(value, str) and len(value) >= LEAST_SAID and value in self.text
-
-    def _back(self, item: Change, value: Any) -> bool:
-        """Whether a fix would turn the argument the way that it came from; True where its value is a person's choice."""
-        if isinstance(value, str) and (found := re.fullmatch(r"\{([a-z0-9_]+)\}", value)):
-            value = self.known.get(found[1])
-            if value is None:
-                return False
-        if not _is_number(value):
-            return item.name.lstrip("-").replace("-", "_") in self.names
-        return bool((item.after - item.before) * (item.after - value) > 0)
 
     def _memory(self, item: Change) -> bool:
         fact = _FACTS[item.name]
@@ -142,35 +148,53 @@ def _is_number(value: Any) -> bool:
 
 
 def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
-    """The fix that takes back the first change that explains the failure; None where its old value is not known."""
-    item = next((i for i in told.items if i.explains and i.what in ("argument", "version")), None)
-    if item is None or UNTOLD in (item.before, item.after):
+    """The fix that takes back what explains the failure; None where that is not known, or another model was served."""
+    explaining = [item for item in told.items if item.explains]
+    if any(item.what == "model" for item in told.items):
         return None
-    note = "it worked so before; what the change was for is lost"
-    if item.what == "version":
-        return Fix(
-            do=f"Go back to vLLM {item.before}",
-            run=_install(str(item.before), context),
-            safety=Safety.TRADEOFF,
-            note=note,
-        )
-    if "." in item.name:
-        return None  # one key of a JSON argument: the rest of it is not known to be the same
-    name = item.name.lstrip("-").replace("-", "_")
-    if takes(name, str(context.get("vllm") or "")) is False:
-        return None
-    if item.before is None:
-        return Fix(
-            do=f"Start without {item.name} again",
-            run=form.change({}, [name], {}, context),
-            safety=Safety.TRADEOFF,
-            note=note,
-        )
+    arguments = [item for item in explaining if item.what == "argument"]
+    if not arguments:
+        version = next((item for item in explaining if item.what == "version"), None)
+        return None if version is None else _older(str(version.before), context)
+    set_: dict[str, Any] = {}
+    unset: list[str] = []
+    for item in arguments:
+        name = argument_of(item)
+        if UNTOLD in (item.before, item.after) or "." in item.name:
+            return (
+                None  # a secret, or one key of a JSON argument of which the rest is not known to be the same
+            )
+        if takes(name, str(context.get("vllm") or "")) is False:
+            return None
+        if item.before is None:
+            unset.append(name)
+        else:
+            set_[name] = item.before
+    wording = [f"Go back to {' '.join(form.words(set_))}"] if set_ else []
+    if unset:
+        dropped = " and ".join(item.name for item in arguments if item.before is None)
+        wording.append(f"without {dropped}" if set_ else f"Start without {dropped} again")
     return Fix(
-        do=f"Go back to {' '.join(form.words({name: item.before}))}",
-        run=form.change({name: item.before}, [], {}, context),
+        do=", ".join(wording), run=form.change(set_, unset, {}, context), safety=Safety.TRADEOFF, note=NOTE
+    )
+
+
+def place_of(told: Changes) -> int:
+    """Where the way back stands among the fixes: first, behind the rule's own where something new was asked for."""
+    return int(any(item.explains and item.what == "argument" and item.before is None for item in told.items))
+
+
+def argument_of(item: Change) -> str:
+    """The Python name of the argument that a change is about."""
+    return item.name.lstrip("-").split(".")[0].replace("-", "_")
+
+
+def _older(version: str, context: Mapping[str, Any]) -> Fix:
+    return Fix(
+        do=f"Go back to vLLM {version}",
+        run=_install(version, context),
         safety=Safety.TRADEOFF,
-        note=note,
+        note=NOTE,
     )
 
 

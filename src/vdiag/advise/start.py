@@ -95,8 +95,9 @@ def start_of(blame: Blame, earlier: Sequence[Blame], rulebook: Rulebook, *, good
     episode = blame.episode
     until = _served_at(episode) if good else episode.last_line
     start = Start(episode.source, _first_line(episode))
-    own = [m for m in episode.matches if m.line <= until]
     before = [m for other in earlier for m in other.episode.matches]
+    # Bare rows of a later run may have been told as one message with earlier ones: the line of a match counts.
+    own = [m for m in [*before, *episode.matches] if episode.first_line <= m.line <= until]
     _speaker(start, episode.events)
     _host(start, [*before, *own], rulebook)
     _facts(start, own, rulebook)

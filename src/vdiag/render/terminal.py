@@ -48,12 +48,13 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         )
         background(page, first[0], everything)
     elif report.verdict is Verdict.UNRECOGNISED:
-        _unrecognised(page, first, everything)
+        _unrecognised(page, report, first, everything)
     elif report.verdict is Verdict.INCOMPLETE:
         _incomplete(page, report, first, everything)
     else:
         _nothing_wrong(page, report)
-    _changes(page, report, everything, False if report.verdict is Verdict.DIAGNOSED else None)
+    if report.verdict is not Verdict.UNRECOGNISED:
+        _changes(page, report, everything, False if report.verdict is Verdict.DIAGNOSED else None)
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
     if report.memory is not None:
@@ -93,7 +94,7 @@ def write(page: Page, stream: TextIO, *, color: bool) -> None:
 # ---- verdicts -------------------------------------------------------------------------------------------
 
 
-def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> None:
+def _unrecognised(page: Page, report: Report, diagnoses: list[Diagnosis], everything: bool) -> None:
     page.prose("Unrecognised: it failed, and no rule knows this failure.", style="bold yellow")
     for diagnosis in diagnoses:
         page.blank()
@@ -101,6 +102,7 @@ def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> N
         show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
         if diagnosis.frame and diagnosis.frame not in diagnosis.why:
             page.prose(f"raised at {diagnosis.frame}", first="  ", indent="  ")
+        _changes(page, report, everything, None)
         if diagnosis.fixes:
             page.heading("What to do first")
             show_fix(page, diagnosis.fixes[0])
