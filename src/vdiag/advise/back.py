@@ -11,7 +11,7 @@ from vdiag.advise.arguments import takes
 from vdiag.advise.facts import ALIASES, Known
 from vdiag.advise.fixes import applies, placeholders
 from vdiag.advise.given import UNTOLD
-from vdiag.advise.start import DEVICE, MEMORY, PACKAGES
+from vdiag.advise.start import DEVICE, MEMORY, PACKAGES, TOLD_AS
 from vdiag.model import Change, Changes, Fix, Safety
 from vdiag.reason.blame import Node
 from vdiag.rulebook.schema import Rule
@@ -44,11 +44,10 @@ class _About:
         self.known = Known(captures, context)
         self.text = node.event.text
         self.names = {alias for name in captures for alias in _aliases(name)}
-        self.names |= {
-            str(value).lstrip("-").replace("-", "_")
-            for value in captures.values()
-            if isinstance(value, str) and value.startswith("--")
-        }
+        self.flags = [
+            value for value in captures.values() if isinstance(value, str) and value.startswith("--")
+        ]
+        self.names |= {value.lstrip("-").replace("-", "_") for value in self.flags}
         self.fixes: dict[str, list[Any]] = {}  # argument → the values that fixes give it
         self.env: set[str] = set()
         if self.rule is not None:
@@ -82,7 +81,7 @@ class _About:
         if item.what == "model":
             return bool({"model", "weights_gib"} & self.names) or self._said(item.after)
         if item.what == "version":
-            return item.name == "vLLM" and self.rule is not None and any(_of_version(self.rule, "vllm"))
+            return item.name == "vLLM" and self._version(item)
         if item.what == "package":
             return self.rule is not None and any(_of_version(self.rule, item.name))
         if item.what == "memory":
@@ -90,6 +89,14 @@ class _About:
         if item.what == "device":
             return bool(set(_aliases(_FACTS[item.name])) & (self.names | self.asked))
         return item.name in self.env
+
+    def _version(self, item: Change) -> bool:
+        """Whether the failure is one of versions: by its rule, or since a flag it names came or went."""
+        if self.rule is not None and any(_of_version(self.rule, "vllm")):
+            return True
+        return any(
+            takes(f, str(item.before)) is True and takes(f, str(item.after)) is False for f in self.flags
+        )
 
     def _argument(self, item: Change) -> bool:
         """Whether a fix would turn the argument back the way it came, or, where no fix can tell, it is spoken of."""
@@ -125,7 +132,8 @@ class _About:
 
 def _aliases(name: str) -> set[str]:
     """All names of one fact."""
-    same = {name}
+    name = TOLD_AS.get(name, name)
+    same = {name, *(told for told, fact in TOLD_AS.items() if fact == name)}
     for first, others in ALIASES.items():
         if name == first or name in others:
             same |= {first, *others}
@@ -133,14 +141,11 @@ def _aliases(name: str) -> set[str]:
 
 
 def _of_version(rule: Rule, package: str) -> Iterator[bool]:
-    """Whether a rule tells that the version of a package matters."""
+    """Whether a rule tells that the version of a package matters: by an issue upstream, or by what it installs."""
     yield any(item.package_name == package for item in rule.upstream)
-    if package == "vllm":
-        yield any(fix.since or fix.until for fix in rule.fixes)
     named = re.compile(rf"(?<![\w-]){re.escape(package)}(?![\w-])", re.I)
     for fix in rule.fixes:
-        for line in fix.run:
-            yield any(named.search(found) for found in _PIP.findall(line))
+        yield any(named.search(found) for line in fix.run for found in _PIP.findall(line))
 
 
 def _is_number(value: Any) -> bool:

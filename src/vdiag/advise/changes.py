@@ -20,8 +20,10 @@ from vdiag.rulebook.compile import Rulebook
 LEAST_GIB = 0.05  # a figure of memory that differs by less is the same
 LEAST_PART = 0.02  # and so is one that differs by less than this part of itself
 MOST_WARNINGS = 5
+MOST_TRIED = 20  # runs that served among which the same server is looked for
 MOST_EVENTS = 4000  # lines up to which all warnings of an input are known to be kept
 ZONES = 14 * 3600.0  # seconds that two clocks may differ by where no zone is printed
+_TEMPORARY = ("/tmp/", "/var/tmp/", "/dev/shm/")
 _NAMES = (
     "model",
     "model_tag",
@@ -83,10 +85,11 @@ def against(
     if not runs or not (bad.episode.marks or bad.episode.served):
         return None
     ready = [b for b in runs if b.episode.ready]
-    good = ([b for b in ready if not b.failed] or ready or runs)[-1]
-    read = good_inputs[good.episode.source], bad_inputs[bad.episode.source]
-    worked = start_of(good, _earlier(good, goods), rulebook, good=True)
     other = start_of(bad, _earlier(bad, bads), rulebook, good=False)
+    likely = [b for b in ready if not b.failed] or ready or runs
+    starts = [start_of(b, _earlier(b, goods), rulebook, good=True) for b in likely[-MOST_TRIED:]]
+    worked = next((start for start in reversed(starts) if _same_server(start, other)), starts[-1])
+    read = good_inputs[worked.source], bad_inputs[other.source]
     told = Changes(read[0].name, worked.line, read[1].name, other.line, [])
     told.items = differences(worked, other, all(map(_whole, read)), elsewhere=True)
     said = []
@@ -131,7 +134,7 @@ def _last_good(bad: Blame, blames: Sequence[Blame], rulebook: Rulebook) -> Blame
     if not found:
         return None
     failed = start_of(bad, _earlier(bad, blames), rulebook, good=False)
-    for blame in reversed(found):
+    for blame in found[: -MOST_TRIED - 1 : -1]:
         if _same_server(start_of(blame, _earlier(blame, blames), rulebook, good=True), failed):
             return blame
     return None
@@ -222,7 +225,8 @@ def _arguments(worked: Start, failed: Start) -> Iterator[Change]:
         before, after, every = {}, {}, True
     a, b = _spread(before), _spread(after)
     for path in dict.fromkeys([*a, *b]):
-        if a.get(path) == b.get(path) or (every and (path not in a or path not in b)):
+        name = path.partition(".")[0]
+        if _same(a.get(path), b.get(path)) or (every and not (name in before and name in after)):
             continue
         yield Change(kind, _flag(path), _shown(a.get(path)), _shown(b.get(path)))
     for name in dict.fromkeys([*worked.env, *failed.env]):
@@ -252,7 +256,16 @@ def _shown(value: Any) -> Any:
     """A value without the secrets in it."""
     if isinstance(value, Hidden):
         return UNTOLD
+    if isinstance(value, Mapping):
+        return {key: _shown(item) for key, item in value.items()}
     return [_shown(item) for item in value] if isinstance(value, list) else value
+
+
+def _same(one: Any, other: Any) -> bool:
+    """Whether two values are the same; two temporary files are."""
+    if isinstance(one, str) and isinstance(other, str) and one.startswith(_TEMPORARY):
+        return other.startswith(_TEMPORARY)
+    return bool(one == other)
 
 
 def _memory(worked: Start, failed: Start) -> Iterator[Change]:
@@ -278,11 +291,14 @@ def _environment(worked: Start, failed: Start, elsewhere: bool) -> Iterator[Chan
 
 
 def _warnings(worked: Start, failed: Start, every: bool) -> Iterator[Change]:
-    """Warnings that only the failed start prints; not `every`: only those that a rule knows."""
+    """Warnings that only the failed start prints; not `every`: only those that a rule knows.
+
+    A start that did not come to serve may have ended before it printed them.
+    """
     told = [
         warned
         for same, warned in failed.warned.items()
-        if same not in worked.warned and (every or warned.rule)
+        if worked.served and same not in worked.warned and (every or warned.rule)
     ]
     known = {warned.rule for warned in worked.warned.values() if warned.rule}
     for warned in [w for w in told if not w.rule or w.rule not in known][:MOST_WARNINGS]:

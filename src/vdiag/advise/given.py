@@ -73,6 +73,11 @@ def is_secret(name: str, value: Any = None) -> bool:
     return isinstance(value, str) and _SECRET_VALUE.search(value) is not None
 
 
+def masked(text: str) -> str:
+    """A text without what looks like a secret in it."""
+    return _SECRET_VALUE.sub(UNTOLD, text)
+
+
 def guarded(name: str, value: Any) -> Any:
     """The value, a secret as Hidden, a number as a number; of mappings and lists each part."""
     if isinstance(value, Mapping):
@@ -126,27 +131,35 @@ def of_namespace(text: str) -> dict[str, Any]:
 
 
 def of_command(text: str) -> tuple[dict[str, Any], dict[str, str]]:
-    """(arguments by their Python name, environment) of a command that starts a server; both empty if it is none."""
-    if len(text) > MOST_TEXT:
+    """(arguments by their Python name, environment) of a command that starts a server; both empty if it is none.
+
+    Of several rows it is the one that names the server, with those that a `\\` joins to it.
+    """
+    found = _SERVE.search(text)
+    if found is None or len(text) > MOST_TEXT:
         return {}, {}
-    try:
-        words = shlex.split(text.replace("\\\n", " ").rstrip("\\ "))
-    except ValueError:
-        return {}, {}
+    first = text.rfind("\n", 0, found.start()) + 1
+    while text[:first].endswith("\\\n"):
+        first = text.rfind("\n", 0, first - 1) + 1
+    last = text.find("\n", found.end())
+    while last >= 0 and text[:last].rstrip().endswith("\\"):
+        last = text.find("\n", last + 1)
+    last = last if last >= 0 else len(text)
+    before, after = _words(text[first : found.start()]), _words(text[found.end() : last])
     env = {}
-    for number, word in enumerate(words):
-        if _ASSIGNED.match(word) and (number == 0 or not words[number - 1].startswith("--")):
+    for number, word in enumerate(before):
+        if _ASSIGNED.match(word) and not (number and before[number - 1].startswith("--")):
             name, _, value = word.partition("=")
             if name.upper() == name:
                 env[name] = value
-    found = _SERVE.search(text)
-    if found is None:
-        return {}, {}
+    return _arguments(after), env
+
+
+def _words(text: str) -> list[str]:
     try:
-        rest = shlex.split(text[found.end() :].replace("\\\n", " ").rstrip("\\ "))
+        return shlex.split(re.sub(r"\\\s*(?:\n|$)", " ", text))
     except ValueError:
-        return {}, env
-    return _arguments(rest), env
+        return []
 
 
 def _arguments(words: list[str]) -> dict[str, Any]:

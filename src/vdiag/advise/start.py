@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from vdiag.advise.given import guarded, of_command, of_namespace
+from vdiag.advise.given import guarded, masked, of_command, of_namespace
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Role
 from vdiag.reason.blame import Blame
@@ -38,7 +38,7 @@ MEMORY = {
     "kv_gib": (min, "memory of the KV cache", "GiB"),
     "kv_tokens": (min, "KV cache", "tokens"),
 }
-_TOLD_AS = {"have_gib": "kv_gib", "available_gib": "kv_gib"}  # how rules capture a figure of MEMORY
+TOLD_AS = {"have_gib": "kv_gib", "available_gib": "kv_gib"}  # how rules capture a figure of MEMORY
 _VARIES = re.compile(r"\S*[\d/\\]\S*")
 _LETTERS = re.compile(r"[A-Za-z]{2,}")
 _ENV = re.compile(
@@ -64,6 +64,7 @@ class Start(msgspec.Struct):
     host: str = ""
     facts: dict[str, Any] = {}
     args: dict[str, Any] = {}
+    served: bool = False  # it came to serve
     every: bool = False  # `args` holds all arguments, those left at their default among them
     command: dict[str, Any] = {}
     env: dict[str, str] = {}
@@ -94,7 +95,7 @@ def start_of(blame: Blame, earlier: Sequence[Blame], rulebook: Rulebook, *, good
     """
     episode = blame.episode
     until = _served_at(episode) if good else episode.last_line
-    start = Start(episode.source, _first_line(episode))
+    start = Start(episode.source, _first_line(episode), served=episode.ready)
     before = [m for other in earlier for m in other.episode.matches]
     # Bare rows of a later run may have been told as one message with earlier ones: the line of a match counts.
     own = [m for m in [*before, *episode.matches] if episode.first_line <= m.line <= until]
@@ -174,7 +175,7 @@ def _captured(start: Start, blame: Blame) -> None:
     """Figures that the failure itself tells."""
     for root in blame.roots[:1]:
         for name, value in (root.match.captures if root.match else {}).items():
-            name = _TOLD_AS.get(name, name)
+            name = TOLD_AS.get(name, name)
             number = _number(value)
             if name in MEMORY and number is not None:
                 start.memory.setdefault(name, number)
@@ -234,7 +235,7 @@ def _warnings(start: Start, runs: Sequence[Blame], rulebook: Rulebook, until: in
         for event in run.episode.events:
             if not _warns(event) or (until is not None and (event.line >= until or id(event) in benign)):
                 continue
-            text = event.rows[0].strip()
+            text = masked(event.rows[0].strip())
             if same := shape(text):
                 start.warned.setdefault(same, Warned(text, event.lines[0], known.get(id(event), "")))
 
