@@ -323,6 +323,19 @@ def test_a_password_in_an_address_is_a_secret() -> None:
     assert since(good, bad) == [("argument", "--otlp-traces-endpoint", "(not shown)", "(not shown)", False)]
 
 
+def test_an_argument_of_a_stranger_is_neither_obeyed_nor_typed() -> None:
+    evil = "\x1b]0;x\x07\u202eacme"
+    good = start({**ARGS, "dtype": "auto", evil: 1})
+    bad = start(
+        {**ARGS, "dtype": evil, evil: "; reboot"}, error=f"ValueError: Unknown dtype: {evil}", pid=4000
+    )
+    report = ask(lines(*good, *bad))
+    assert report.changes is not None
+    page = terminal.render(report, everything=True).plain()
+    assert not {"\x1b", "\x07", "\u202e"} & set(page)
+    assert not any("reboot" in row for fix in report.diagnoses[0].fixes for row in fix.run)
+
+
 # ---- what explains ----------------------------------------------------------------------------------------------
 
 

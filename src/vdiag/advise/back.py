@@ -165,11 +165,7 @@ def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
     unset: list[str] = []
     for item in arguments:
         name = argument_of(item)
-        if UNTOLD in (item.before, item.after) or "." in item.name:
-            return (
-                None  # a secret, or one key of a JSON argument of which the rest is not known to be the same
-            )
-        if takes(name, str(context.get("vllm") or "")) is False:
+        if not _can_be_typed(item) or takes(name, str(context.get("vllm") or "")) is False:
             return None
         if item.before is None:
             unset.append(name)
@@ -182,6 +178,13 @@ def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
     return Fix(
         do=", ".join(wording), run=form.change(set_, unset, {}, context), safety=Safety.TRADEOFF, note=NOTE
     )
+
+
+def _can_be_typed(item: Change) -> bool:
+    """Not so a secret, what does not print, and one key of a JSON argument, of which the rest may differ too."""
+    told = f"{item.before}"
+    plain = re.fullmatch(r"--[a-z][a-z0-9-]*", item.name) is not None
+    return plain and UNTOLD not in told and item.after != UNTOLD and told.isprintable()
 
 
 def place_of(told: Changes) -> int:

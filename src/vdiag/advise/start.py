@@ -172,12 +172,14 @@ def _facts(start: Start, matches: Sequence[Match], rulebook: Rulebook) -> None:
 
 
 def _captured(start: Start, blame: Blame) -> None:
-    """Figures that the failure itself tells."""
+    """Figures that the failure itself tells; what was free counts where it is held against vLLM's share, at the start."""
     for root in blame.roots[:1]:
-        for name, value in (root.match.captures if root.match else {}).items():
+        captures = root.match.captures if root.match else {}
+        for name, value in captures.items():
             name = TOLD_AS.get(name, name)
             number = _number(value)
-            if name in MEMORY and number is not None:
+            told = name == "kv_gib" or (name in ("free_gib", "total_gib") and "utilization" in captures)
+            if told and number is not None:
                 start.memory.setdefault(name, number)
 
 
