@@ -8,7 +8,6 @@ from typing import Any
 
 from vdiag import __version__
 from vdiag.advise.budget import budget
-from vdiag.advise.changes import changed
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import load
@@ -114,6 +113,8 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: 
     if since is not None:
         report.changes = since(told)
     elif fatal and len(blames) > 1:
+        from vdiag.advise.changes import changed  # late: few logs hold two starts
+
         report.changes = changed(told, blames, report.inputs, rulebook)
     if fatal and report.changes is not None:
         _weigh(report, conclusion)
@@ -121,7 +122,7 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: 
 
 def _weigh(report: Report, conclusion: Conclusion) -> None:
     """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
-    from vdiag.advise import back  # late: few logs hold two starts
+    from vdiag.advise import back  # late too
 
     assert report.changes is not None
     context = _context(conclusion)

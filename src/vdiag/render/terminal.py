@@ -14,7 +14,7 @@ from typing import TextIO
 import msgspec
 
 from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Verdict
-from vdiag.render import budget, changes, load
+from vdiag.render import budget, load
 from vdiag.render.outside import outside
 from vdiag.render.page import Page, shorten
 from vdiag.render.sections import (
@@ -73,6 +73,8 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
 
 def _changes(page: Page, report: Report, everything: bool, explaining: bool | None) -> None:
     if report.changes is not None:
+        from vdiag.render import changes  # late: few logs hold two starts
+
         changes.show(page, report.changes, everything, explaining=explaining)
 
 
