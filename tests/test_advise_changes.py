@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import vdiag
-from logtext import LIVING, ask, ask_files, lines, sample
+from logtext import FAILED, LIVING, ask, ask_files, by_name, first, lines, sample
 from test_cli_diagnose import World
 from vdiag.advise.given import of_command, of_namespace
 from vdiag.intake.sources import of_bytes
@@ -354,8 +354,8 @@ def test_an_unrelated_argument_does_not_explain_and_stands_below() -> None:
         ("--served-model-name", False),
     ]
     page = terminal.render(report).plain()
-    first = page.index("--max-model-len 8192 -> 131072")
-    assert page.index("What changed since it last worked") < first < page.index("What to do first")
+    at = page.index("--max-model-len 8192 -> 131072")
+    assert page.index("What changed since it last worked") < at < page.index("What to do first")
     assert page.index("What to do first") < page.index("--served-model-name")
 
 
@@ -648,6 +648,24 @@ def test_diff_reads_one_of_the_two_from_standard_input(logs: dict[str, str]) -> 
     assert world.run("diff", logs["good"], "-") == 1
     assert World(b"").run("diff", "-", "-") == 2
     assert World(b"").run("diff", logs["good"], logs["good"] + ".not") == 2
+
+
+REAL = [s for s in FAILED if s.name.startswith("real-") and "version 0.32.0" in s.text]
+
+
+@pytest.mark.parametrize("failed", REAL, ids=by_name)
+def test_behind_a_real_start_that_worked_a_real_failure_keeps_its_cause(failed: Any) -> None:
+    good = sample("real-healthy-start").text
+    report = ask(good + failed.text)
+    assert first(report) == ("diagnosed", failed.rule, failed.line + good.count("\n"))
+    told = report.changes.items if report.changes is not None else []
+    assert {i.what for i in told if i.name != "a new warning"} <= {"argument", "model"}
+    assert all(i.what == "argument" for i in told if i.explains)
+
+
+def test_real_logs_tell_what_was_added() -> None:
+    report = ask(sample("real-healthy-start").text + sample("real-pp3-numa").text)
+    assert ("argument", "--pipeline-parallel-size", None, 3, True) in items(report)
 
 
 def test_the_sample_that_worked_before() -> None:
