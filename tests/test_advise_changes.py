@@ -366,6 +366,16 @@ def test_something_new_that_was_asked_for_is_dropped_only_after_the_rules_own_fi
     assert "Start without --tensor-parallel-size again" in told.diagnoses[0].fixes[1].do
 
 
+def test_a_way_back_that_a_fix_of_the_rule_is_already_is_not_said_twice() -> None:
+    error = "ValueError: Quantization method specified in the model config (awq) does not match the quantization method specified in the `quantization` argument (gptq)."
+    report = ask(lines(*start(), *start({**ARGS, "quantization": "gptq"}, error=error, pid=4000)))
+    assert items(report) == [("argument", "--quantization", None, "gptq", True)]
+    runs = [
+        fix.run for fix in report.diagnoses[0].fixes if any("without --quantization" in r for r in fix.run)
+    ]
+    assert len(runs) == 1
+
+
 def test_with_another_model_nothing_says_that_the_way_back_works() -> None:
     other = {**BAD, "model": "acme/notes-70b", "model_tag": "acme/notes-70b"}
     report = ask(lines(*start(), *start(other, error=KV, pid=4000)))

@@ -349,7 +349,7 @@ class Load(msgspec.Struct, omit_defaults=True):
     remedy: str = ""
 
 
-class Change(msgspec.Struct, omit_defaults=True):
+class Change(msgspec.Struct):
     """Something that differs between a start that worked and one that did not; None: it was not there."""
 
     what: str  # version | argument | model | device | memory | environment | package

@@ -129,8 +129,11 @@ def _weigh(report: Report, conclusion: Conclusion) -> None:
     node = conclusion.findings[0].node
     back.explain(report.changes, node, context)
     fix = back.way_back(report.changes, context)
-    if fix is not None and report.diagnoses[:1] and report.diagnoses[0].rule is not None:
-        report.diagnoses[0].fixes.insert(back.place_of(report.changes), fix)
+    if fix is None or not report.diagnoses or report.diagnoses[0].rule is None:
+        return
+    fixes = report.diagnoses[0].fixes
+    if all(other.run != fix.run for other in fixes):
+        fixes.insert(back.place_of(report.changes), fix)
 
 
 def _is_fatal(finding: Finding) -> bool:
