@@ -63,6 +63,8 @@ def said(capsys: pytest.CaptureFixture[str], *words: str) -> str:
         ["--rules", "RULES", "LOG"],
         ["explain", "no" + EVIL],
         ["missing" + EVIL],
+        ["diff", "LOG", "LOG"],
+        ["diff", "LOG", "missing" + EVIL],
         ["--since", EVIL, "LOG"],
         ["--no" + EVIL],
         ["--format", EVIL, "LOG"],

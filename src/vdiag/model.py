@@ -353,13 +353,14 @@ class Load(msgspec.Struct, omit_defaults=True):
 
 
 class Change(msgspec.Struct):
-    """Something that differs between a start that worked and one that did not."""
+    """Something that differs between a start that worked and one that did not; None: it was not there."""
 
     what: str  # version | argument | model | device | memory | environment | package
     name: str
     before: Any
     after: Any
     explains: bool = False  # whether the failure is about this
+    unit: str = ""  # of a figure: GiB, tokens
 
 
 class Changes(msgspec.Struct):

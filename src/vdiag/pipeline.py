@@ -12,7 +12,8 @@ from vdiag.intake.formats import SAMPLE, detect, no_text
 from vdiag.intake.sources import Source, SourceError, of_bytes
 from vdiag.match.keeper import Keeper
 from vdiag.match.matcher import Match, Matcher
-from vdiag.model import Event, Gap, Input, Record, Report
+from vdiag.model import Changes, Event, Gap, Input, Record, Report
+from vdiag.reason.blame import Blame
 from vdiag.reason.conclude import Conclusion, conclude
 from vdiag.reason.story import Answered
 from vdiag.rulebook.compile import Rulebook
@@ -39,6 +40,47 @@ def diagnose(
 
     Of a `window` only the lines of that stretch of time count.
     """
+    reading, conclusion = _read(inputs, rulebook, progress, window)
+    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed())
+    return _in_parts(report, reading)
+
+
+def compare(good: Sequence[Source], bad: Sequence[Source], *, rulebook: Rulebook) -> Report:
+    """The report on `bad`, whose changes are those since the last start in `good` that worked.
+
+    They are None where one of the two holds no start of a server.
+    """
+    from vdiag.advise.changes import against
+
+    theirs, before = _read(good, rulebook)
+    reading, conclusion = _read(bad, rulebook)
+
+    def since(run: Blame) -> Changes | None:
+        return against(before.blames, theirs.inputs, run, conclusion.blames, reading.inputs, rulebook)
+
+    report = answer(
+        conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed(), since
+    )
+    report = _in_parts(report, reading)
+    told = report.changes
+    if told is not None:
+        number = next(n for n, read in enumerate(theirs.inputs) if read.name == told.good)
+        if number in theirs.places:
+            told.good_line = theirs.places[number](told.good_line)
+        if theirs.parts:
+            from vdiag.advise.parts import at
+
+            told.good, told.good_line = at(theirs.parts, told.good, told.good_line)
+    return report
+
+
+def _read(
+    inputs: Sequence[Source],
+    rulebook: Rulebook,
+    progress: Progress | None = None,
+    window: Window | None = None,
+) -> tuple[Reading, Conclusion]:
+    """These inputs read, the way that explains more, and what they come to."""
     reading = Reading(rulebook, window)
     for number, source in enumerate(inputs):
         reading.read(number, source, progress)
@@ -51,7 +93,10 @@ def diagnose(
             reading, conclusion, other = repaired, other, conclusion
         if repaired.trust < CERTAIN:
             conclusion.doubted(other)
-    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed())
+    return reading, conclusion
+
+
+def _in_parts(report: Report, reading: Reading) -> Report:
     if not reading.parts:
         return report
     from vdiag.advise.parts import in_parts
@@ -247,4 +292,4 @@ def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:
     return records if kept is None else kept.of(records)
 
 
-__all__ = ["Reading", "diagnose", "diagnose_text"]
+__all__ = ["Reading", "compare", "diagnose", "diagnose_text"]

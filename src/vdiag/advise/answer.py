@@ -8,12 +8,12 @@ from typing import Any
 
 from vdiag import __version__
 from vdiag.advise.budget import budget
-from vdiag.advise.changes import changed
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import Failure, load, load_facts
 from vdiag.model import (
     AlsoSeen,
+    Changes,
     Diagnosis,
     Environment,
     EpisodeInfo,
@@ -48,6 +48,7 @@ LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
+Since = Callable[[Blame], Changes | None]  # what differs between a run and one that worked
 
 
 def answer(
@@ -57,10 +58,12 @@ def answer(
     notes: list[str],
     places: Mapping[int, Place],
     holed: Container[int] = (),
+    since: Since | None = None,
 ) -> Report:
     """The report of a conclusion.
 
     `places` gives the physical lines of inputs that were read repaired, `holed` the inputs that lack a part.
+    `since` compares a run with one of another log, in the place of an earlier one of these inputs.
     """
     blames = conclusion.blames
     context = _context(conclusion)
@@ -82,7 +85,7 @@ def answer(
         notes=[*notes, *_joined(conclusion, inputs)],
         harmless=_harmless(blames, inputs),
     )
-    _numbers(report, conclusion, rulebook)
+    _numbers(report, conclusion, rulebook, since)
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
@@ -97,7 +100,7 @@ def answer(
     return report
 
 
-def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
+def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: Since | None) -> None:
     """The memory, the load and the changes of the run that the report is about: the first finding's, else the last."""
     blames = conclusion.blames
     if not blames:
@@ -107,9 +110,35 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None
     report.memory = budget(told.episode, rulebook, name)
     failure = _failure(conclusion.findings[0]) if conclusion.findings else None
     report.load = load(told.episode, rulebook, name, failure)
-    if conclusion.findings:
-        worked = [blame for blame in blames if blame is not told and blame.episode.ready]
-        report.changes = changed(told, worked, report.inputs, rulebook)
+    fatal = bool(conclusion.findings) and _is_fatal(conclusion.findings[0])
+    if since is not None:
+        report.changes = since(told)
+    elif fatal and len(blames) > 1:
+        from vdiag.advise.changes import changed  # late: few logs hold two starts
+
+        report.changes = changed(told, blames, report.inputs, rulebook)
+    if fatal and report.changes is not None:
+        _weigh(report, conclusion)
+
+
+def _weigh(report: Report, conclusion: Conclusion) -> None:
+    """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
+    from vdiag.advise import back  # late too
+
+    assert report.changes is not None
+    context = _context(conclusion)
+    node = conclusion.findings[0].node
+    back.explain(report.changes, node, context)
+    fix = back.way_back(report.changes, context)
+    if fix is None or not report.diagnoses or report.diagnoses[0].rule is None:
+        return
+    fixes = report.diagnoses[0].fixes
+    if all(other.run != fix.run for other in fixes):
+        fixes.insert(back.place_of(report.changes), fix)
+
+
+def _is_fatal(finding: Finding) -> bool:
+    return finding.node.rule is None or finding.node.rule.severity is Severity.FATAL
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
@@ -159,6 +188,12 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
     for episode in report.episodes:
         ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
         episode.first_line, episode.last_line = min(ends), max(ends)
+    if report.changes is not None:
+        told_of = report.changes
+        told_of.good_line, told_of.bad_line = (
+            at(told_of.good, told_of.good_line),
+            at(told_of.bad, told_of.bad_line),
+        )
 
 
 def _context(conclusion: Conclusion) -> dict[str, Any]:
@@ -206,10 +241,9 @@ def _speaker(events: list[Event]) -> str:
 
 def _failure(finding: Finding) -> Failure | None:
     """Where the load ends that led to a finding; None where the server lived on."""
-    node = finding.node
-    if node.rule is not None and node.rule.severity is not Severity.FATAL:
+    if not _is_fatal(finding):
         return None
-    return Failure(_line_here(node, finding.blame), node.event)
+    return Failure(_line_here(finding.node, finding.blame), finding.node.event)
 
 
 def _diagnosis(

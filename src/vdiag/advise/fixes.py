@@ -191,10 +191,7 @@ def _value(value: Any, known: Known) -> Any:
 
 def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
     """The fix filled in, or None where it does not apply or asks for what is unknown."""
-    vllm = context.get("vllm")
-    if not _admits(fix, vllm) or not all(_holds(condition, known) for condition in fix.only_if):
-        return None
-    if any(takes(name, vllm) is False for name in fix.set):
+    if not applies(fix, known, context):
         return None
     written, gone = _without_unset(fix.run)
     try:
@@ -213,6 +210,14 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         )
     except Unknown:
         return None
+
+
+def applies(fix: FixRule, known: Known, context: Mapping[str, Any]) -> bool:
+    """Whether its version is that of the log, its conditions hold, and that version takes what it sets."""
+    vllm = context.get("vllm")
+    if not _admits(fix, vllm) or not all(_holds(condition, known) for condition in fix.only_if):
+        return False
+    return all(takes(name, vllm) is not False for name in fix.set)
 
 
 def _argument(name: str, known: Known) -> str:

@@ -27,7 +27,15 @@ def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
         episode.source, episode.first_line = _at(sets, source, episode.first_line)
         end, episode.last_line = _at(sets, source, episode.last_line)
         episode.last_source = end if end != episode.source else ""
+    if (told := report.changes) is not None:
+        told.good, told.good_line = _at(sets, told.good, told.good_line)
+        told.bad, told.bad_line = _at(sets, told.bad, told.bad_line)
     return report
+
+
+def at(parts: dict[str, list[Input]], source: str, line: int) -> tuple[str, int]:
+    """The file and the line in it of a line of an input, which may be a set."""
+    return _at({name: _Set(files) for name, files in parts.items() if name == source}, source, line)
 
 
 def _diagnosis(diagnosis: Diagnosis, sets: dict[str, _Set]) -> None:

@@ -21,6 +21,7 @@ COMMANDS = {
     "diagnose": "vdiag.cli.diagnose:diagnose",
     "run": "vdiag.cli.run:run",
     "explain": "vdiag.cli.explain:explain",
+    "diff": "vdiag.cli.diff:diff",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
 }
@@ -35,6 +36,7 @@ Examples:
   vdiag -c my-vllm                     a container's log, state and the kernel log
   journalctl -fu vllm | vdiag --follow
   vdiag run -- vllm serve my-model     start it; say why, if it fails
+  vdiag diff good.log bad.log          what changed since it last worked
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
   vdiag --format json vllm.log | jq .diagnoses

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from vdiag.model import Diagnosis, Evidence, Explained, Fix, Gap, Phase, Safety, Severity
 from vdiag.render.page import Page, shorten
@@ -44,11 +44,19 @@ def headline(diagnosis: Diagnosis) -> str:
     return f"Diagnosed ({tempered})" if tempered else "Diagnosed"
 
 
-def answer(page: Page, diagnosis: Diagnosis, headline: str, everything: bool) -> None:
-    """Verdict and cause, its line, the first fix."""
+def answer(
+    page: Page,
+    diagnosis: Diagnosis,
+    headline: str,
+    everything: bool,
+    between: Callable[[], None] | None = None,
+) -> None:
+    """Verdict and cause, its line, the first fix; `between` adds to the page in front of that."""
     page.prose(f"{headline}: {sentence(diagnosis.title)}", style="bold red")
     page.blank()
     show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
+    if between is not None:
+        between()
     if diagnosis.fixes:
         page.heading("What to do first")
         show_fix(page, diagnosis.fixes[0])

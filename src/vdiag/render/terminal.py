@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import partial
 from typing import TextIO
 
 import msgspec
 
 from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Severity, Verdict
-from vdiag.render import budget, changes, load
+from vdiag.render import budget, load
 from vdiag.render.outside import outside
 from vdiag.render.page import Page, in_ascii, shorten, shows_blocks
 from vdiag.render.sections import (
@@ -42,16 +43,18 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     page = Page(width)
     first, others = report.diagnoses[:1], report.diagnoses[1:]
     if report.verdict is Verdict.DIAGNOSED and first:
-        answer(page, first[0], headline(first[0]), everything)
-        if report.changes is not None:
-            changes.show(page, report.changes, everything)
+        answer(
+            page, first[0], headline(first[0]), everything, partial(_changes, page, report, everything, True)
+        )
         background(page, first[0], everything)
     elif report.verdict is Verdict.UNRECOGNISED:
-        _unrecognised(page, first, everything)
+        _unrecognised(page, report, first, everything)
     elif report.verdict is Verdict.INCOMPLETE:
         _incomplete(page, report, first, everything)
     else:
         _nothing_wrong(page, report)
+    if report.verdict is not Verdict.UNRECOGNISED:
+        _changes(page, report, everything, False if report.verdict is Verdict.DIAGNOSED else None)
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
     if report.memory is not None:
@@ -67,6 +70,13 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
         references(page, first[0])
         _read(page, report, everything)
     return page
+
+
+def _changes(page: Page, report: Report, everything: bool, explaining: bool | None) -> None:
+    if report.changes is not None:
+        from vdiag.render import changes  # late: few logs hold two starts
+
+        changes.show(page, report.changes, everything, explaining=explaining)
 
 
 def write(page: Page, stream: TextIO, *, color: bool) -> None:
@@ -89,7 +99,7 @@ def write(page: Page, stream: TextIO, *, color: bool) -> None:
 # ---- verdicts -------------------------------------------------------------------------------------------
 
 
-def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> None:
+def _unrecognised(page: Page, report: Report, diagnoses: list[Diagnosis], everything: bool) -> None:
     page.prose("Unrecognised: it failed, and no rule knows this failure.", style="bold yellow")
     for diagnosis in diagnoses:
         page.blank()
@@ -97,6 +107,7 @@ def _unrecognised(page: Page, diagnoses: list[Diagnosis], everything: bool) -> N
         show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
         if diagnosis.frame and diagnosis.frame not in diagnosis.why:
             page.prose(f"raised at {diagnosis.frame}", first="  ", indent="  ")
+        _changes(page, report, everything, None)
         if diagnosis.fixes:
             page.heading("What to do first")
             show_fix(page, diagnosis.fixes[0])

@@ -1,0 +1,195 @@
+"""What a server was started with: its arguments and environment as a line of the log or a command tells them.
+
+Values that are secrets are never compared in the open: they come out as `Hidden`, equal only to themselves.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from typing import Any
+
+SHORT = {  # short flags of `vllm serve`
+    "tp": "tensor_parallel_size",
+    "pp": "pipeline_parallel_size",
+    "dp": "data_parallel_size",
+    "q": "quantization",
+    "cc": "compilation_config",
+    "O": "compilation_config",
+    "sc": "speculative_config",
+    "ac": "attention_config",
+    "ep": "enable_expert_parallel",
+}
+UNTOLD = "(not shown)"  # stands for a secret's value
+MOST_TEXT = 20_000  # characters of one command or list of arguments that are read
+
+_SECRET_WORDS = frozenset(
+    [
+        "key",
+        "keys",
+        "token",
+        "password",
+        "passwd",
+        "pass",
+        "secret",
+        "secrets",
+        "credential",
+        "credentials",
+        "authorization",
+        "bearer",
+        "auth",
+        "apikey",
+    ]
+)
+_SECRET_VALUE = re.compile(
+    r"\b(?:hf_|sk-|ghp_|glpat-|xox[bp]-)[\w-]{12,}|\bBearer\s+\S|://[^/\s:@]+:[^/\s@]+@"
+)
+_ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
+_SERVE = re.compile(
+    r"(?:^|[\s/])vllm +serve\s+|-m +vllm\.entrypoints\.openai\.api_server\s+|vllm/vllm-openai\S*\s*"
+)
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+class Hidden(str):
+    """A secret: shown as UNTOLD, compared by what it is."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return UNTOLD
+
+    __repr__ = __str__
+
+
+def is_secret(name: str, value: Any = None) -> bool:
+    """Whether a setting's value must not be shown, by its name or by what it looks like."""
+    words = re.split(r"[^a-z0-9]+", name.lower())
+    if _SECRET_WORDS & set(words):
+        return True
+    return isinstance(value, str) and _SECRET_VALUE.search(value) is not None
+
+
+def masked(text: str) -> str:
+    """A text without what looks like a secret in it."""
+    return _SECRET_VALUE.sub(UNTOLD, text)
+
+
+def guarded(name: str, value: Any) -> Any:
+    """The value, a secret as Hidden, a number as a number; of mappings and lists each part."""
+    if isinstance(value, Mapping):
+        return {key: guarded(str(key), item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [guarded(name, item) for item in value]
+    if value is not None and not isinstance(value, bool) and is_secret(name, value):
+        return Hidden(value)
+    return value
+
+
+def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
+    """(path, value) of an argument; of a mapping each of its keys: `compilation_config.cudagraph_mode`."""
+    if isinstance(value, str) and value.startswith("{") and len(value) < MOST_TEXT:
+        with suppress(ValueError):
+            value = guarded(name, json.loads(value))
+    if isinstance(value, Mapping) and value:
+        for key, item in value.items():
+            yield from flat(f"{name}.{key}", item)
+    else:
+        yield name, value
+
+
+def of_namespace(text: str) -> dict[str, Any]:
+    """`Namespace(port=8000, model='…', …)` as Python prints it: all arguments, defaults among them.
+
+    Values that are no literals stay the text they are printed as. Empty where the text was cut.
+    """
+    start = text.find("Namespace(")
+    if start < 0 or len(text) - start > MOST_TEXT:
+        return {}
+    import ast
+
+    written = text[start:].strip()
+    written = re.sub(r"<(?:function|class|object)[^<>\n]*>", "None", written)
+    try:
+        call = ast.parse(written, mode="eval").body
+    except (SyntaxError, ValueError, MemoryError, RecursionError):
+        return {}
+    if not isinstance(call, ast.Call):
+        return {}
+    found: dict[str, Any] = {}
+    for item in call.keywords:
+        if item.arg is None:
+            continue
+        try:
+            found[item.arg] = ast.literal_eval(item.value)
+        except (ValueError, TypeError, RecursionError):
+            found[item.arg] = ast.unparse(item.value)
+    return found
+
+
+def of_command(text: str) -> tuple[dict[str, Any], dict[str, str]]:
+    """(arguments by their Python name, environment) of a command that starts a server; both empty if it is none.
+
+    Of several rows it is the one that names the server, with those that a `\\` joins to it.
+    """
+    found = _SERVE.search(text)
+    if found is None or len(text) > MOST_TEXT:
+        return {}, {}
+    first = text.rfind("\n", 0, found.start()) + 1
+    while text[:first].endswith("\\\n"):
+        first = text.rfind("\n", 0, first - 1) + 1
+    last = text.find("\n", found.end())
+    while last >= 0 and text[:last].rstrip().endswith("\\"):
+        last = text.find("\n", last + 1)
+    last = last if last >= 0 else len(text)
+    before, after = _words(text[first : found.start()]), _words(text[found.end() : last])
+    env = {}
+    for number, word in enumerate(before):
+        if _ASSIGNED.match(word) and not (number and before[number - 1].startswith("--")):
+            name, _, value = word.partition("=")
+            if name.upper() == name:
+                env[name] = value
+    return _arguments(after), env
+
+
+def _words(text: str) -> list[str]:
+    try:
+        return shlex.split(re.sub(r"\\\s*(?:\n|$)", " ", text))
+    except ValueError:
+        return []
+
+
+def _arguments(words: list[str]) -> dict[str, Any]:
+    args: dict[str, Any] = {}
+    at = 0
+    if words and not words[0].startswith("-"):
+        args["model"] = words[0]
+        at = 1
+    while at < len(words):
+        word = words[at]
+        at += 1
+        if word in ("|", "||", "&", "&&", ";", ">", ">>", "2>&1", "2>"):
+            break
+        if not word.startswith("-") or _NUMBER.fullmatch(word):
+            continue
+        name, equals, value = word.lstrip("-").partition("=")
+        values = [value] if equals else []
+        while (
+            not equals and at < len(words) and (not words[at].startswith("-") or _NUMBER.fullmatch(words[at]))
+        ):
+            if words[at] in ("|", "||", "&", "&&", ";", ">", ">>", "2>&1", "2>"):
+                break
+            values.append(words[at])
+            at += 1
+        name = SHORT.get(name, name.replace("-", "_"))
+        args[name] = True if not values else _plain(values[0]) if len(values) == 1 else values
+    return args
+
+
+def _plain(text: str) -> Any:
+    if _NUMBER.fullmatch(text):
+        return float(text) if "." in text or "e" in text else int(text)
+    return {"true": True, "false": False}.get(text.lower(), text)
