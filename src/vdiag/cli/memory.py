@@ -57,7 +57,7 @@ class _Size(click.ParamType[int]):
     "utilization",
     default=0.92,
     type=click.FloatRange(0, 1, min_open=True),
-    help="vLLM's share of the card. Default: 0.92, as vLLM's since 0.20; before it was 0.9.",
+    help="vLLM's share of the card. Default: 0.92, as vLLM's of today; up to 0.17 it was 0.9.",
 )
 @click.option(
     "--max-model-len",

@@ -46,6 +46,8 @@ def parsed(data: bytes, name: str) -> dict[str, Any]:
     """
     if len(data) > LONGEST_CONFIG:
         raise Unsizable(f"{name}: longer than {LONGEST_CONFIG >> 20} MiB, so it is no config.json")
+    if not data.strip():
+        raise Unsizable(f"{name}: empty, so it is no config.json")
     try:
         found = json.loads(data.decode("utf-8-sig"))
     except RecursionError:

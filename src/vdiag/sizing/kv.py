@@ -42,13 +42,14 @@ class Setting:
     block: int = 16  # tokens
     state_dtype: str = "auto"  # of the recurrence, where the model does not say
     batched: int = 2048  # max_num_batched_tokens
+    overlap: int | None = None  # batches in flight; None: as asynchronous scheduling has them
     prefix_caching: bool = True
     hybrid: bool = True  # the hybrid KV cache manager
 
     @property
     def in_flight(self) -> int:
         """Tokens scheduled and not yet settled: asynchronous scheduling overlaps two batches."""
-        return 2 * self.batched if self.pp == 1 else self.pp * self.batched
+        return (self.overlap or max(2, self.pp)) * self.batched
 
 
 @dataclass(frozen=True)
@@ -242,7 +243,7 @@ def stages(count: int, pp: int) -> list[range]:
     """The layers of each pipeline stage, as vLLM deals them: what is left over goes to stages before the last."""
     sizes = [count // pp] * pp
     for late in range(2, count % pp + 2):
-        sizes[-late if late <= pp else 0] += 1
+        sizes[-late] += 1
     starts = [sum(sizes[:at]) for at in range(pp)]
     return [range(start, start + size) for start, size in zip(starts, sizes, strict=True)]
 

@@ -11,7 +11,7 @@ from vdiag.sizing.layers import head_size
 from vdiag.sizing.parameters import EXPERTS, INTERMEDIATE
 
 MIB = 1 << 20
-LOW, HIGH = 0.6, 1.6  # how far what vLLM measures was from these estimates
+LOW, HIGH = 0.5, 2.0  # how far what vLLM prints was from these estimates
 
 
 def activations(config: Config, setting: Setting, seqs: int) -> int:
@@ -49,7 +49,7 @@ def _width(config: Config) -> int:
 
 def non_torch(setting: Setting) -> int:
     """What CUDA libraries and, between cards, NCCL take outside PyTorch."""
-    return (300 if setting.tp * setting.pp == 1 else 1200) * MIB
+    return (200 if setting.tp * setting.pp == 1 else 1000) * MIB
 
 
 def graphs(layers: int, setting: Setting, eager: bool) -> int:

@@ -46,6 +46,7 @@ class Part:
     kv: int = 0  # of keys and values: copied where there are fewer heads than ranks
     mlp: int = 0
     experts: int = 0
+    padding: int = 0  # of experts, to what the kernels for 4-bit floats need: 256 by 128
     whole: int = 0  # on every rank: norms, routers, MLA's compressing projections
 
 
@@ -179,6 +180,7 @@ def _mlp(fields: Fields, at: int, hidden: int, part: Part) -> None:
         return
     width = fields.whole("moe_intermediate_size", default=_width(fields, at, hidden))
     part.experts += experts * matrices * hidden * width
+    part.padding += experts * matrices * (_up(hidden, 256) * _up(width, 128) - hidden * width)
     part.whole += experts * hidden
     shared = fields.whole("shared_expert_intermediate_size", "shared_intermediate_size", default=0, least=0)
     if not shared:
@@ -236,3 +238,7 @@ def _width_of_block(fields: Fields, block: dict[str, object], at: int, hidden: i
     given = ffn.whole("intermediate_size", default=0, least=0)
     width = int(2 * ffn.number("ffn_mult", 4.0) * hidden / 3)
     return given or -(-width // 256) * 256
+
+
+def _up(number: int, multiple: int) -> int:
+    return -(-number // multiple) * multiple

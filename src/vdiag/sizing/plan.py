@@ -141,6 +141,8 @@ def _setting(config: Config, layers: Sequence[Layer], ask: Ask) -> Setting:
     if dtype == "auto":
         dtype = "bfloat16" if config.dtype == "float32" else config.dtype
     kv_dtype = ask.kv_dtype
+    if kv_dtype == "auto" and _cache_is_fp8(config):
+        kv_dtype = "fp8"
     sparse = config.model.get("index_topk") is not None
     if sparse and kv_dtype in ("fp8", "fp8_e4m3"):
         kv_dtype = "fp8_ds_mla"
@@ -167,6 +169,21 @@ def _setting(config: Config, layers: Sequence[Layer], ask: Ask) -> Setting:
         prefix_caching=ask.prefix_caching,
         hybrid=ask.hybrid,
     )
+
+
+def _cache_is_fp8(config: Config) -> bool:
+    """Whether a quantised model brings its scales for an fp8 cache: `auto` then means fp8."""
+    quantization = config.quantization
+    if quantization is None:
+        return False
+    inner = quantization.under("quantization")
+    for said in (inner.get("kv_cache_scheme"), quantization.get("kv_cache_scheme"),
+                 inner.get("kv_cache_quant_algo"), quantization.get("kv_cache_quant_algo")):  # fmt: skip
+        if isinstance(said, dict):
+            return said.get("type") == "float" and said.get("num_bits") == 8
+        if isinstance(said, str):
+            return said.lower() == "fp8"
+    return False
 
 
 def _weights(

@@ -22,7 +22,7 @@ def parsed(text: str) -> int:
     if not unit and not rest:
         unit = "g"
     base = 1000 if rest == "b" and unit else 1024
-    size = int(number * base ** _POWERS[unit])
+    size = number * base ** _POWERS[unit]
     if not 1 << 30 <= size <= MOST:
         raise ValueError(f"{text[:40]!r} is no size of a card; write it as 24GiB")
-    return size
+    return int(size)

@@ -122,7 +122,7 @@ def _part(part: Part, plain: float, quant: Quantization, split: Split) -> float:
         part.attention * attention / split.tp
         + part.kv * attention / min(split.tp, max(1, split.kv_heads))
         + part.mlp * mlp / split.tp
-        + part.experts * quant.size / split.expert_ways
+        + (part.experts + part.padding * (quant.method == "mxfp4")) * quant.size / split.expert_ways
         + part.whole * plain
     )
 
