@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import random
 import struct
 from pathlib import Path
 from typing import Any
@@ -89,7 +90,7 @@ def test_weights_alone_are_too_much(tmp_path: Path) -> None:
         (["--tp", "2"], 65_536),
         (["--tp", "16"], 8192 * 2),  # eight heads on sixteen ranks: one each
         (["--tp", "2", "--pp", "2"], 32_768),
-        (["--tp", "8", "--dcp", "2"], 8192),
+        (["--tp", "16", "--dcp", "2"], 8192),
         (["--dtype", "float16"], 131_072),
         (["--kv-cache-dtype", "nvfp4"], 131_072 * 9 // 32),
     ],
@@ -292,3 +293,42 @@ def test_sizes(text: str, size: int) -> None:
 def test_what_is_no_size(text: str) -> None:
     with pytest.raises(ValueError, match="24GiB"):
         sizes.parsed(text)
+
+
+# ---- any config at all ------------------------------------------------------------------------------------
+
+SIZING = Path(__file__).parent / "sizing"
+KNOWN = [
+    *json.loads((SIZING / "models.json").read_text()).values(),
+    *(case["config"] for case in json.loads((SIZING / "engine.json").read_text())),
+]
+HOSTILE: list[Any] = [
+    None, 0, -1, 1, 3, 10**12, 10**30, 0.5, -0.0, float("nan"), float("inf"), "", "8", "MMMM", "\x1b[31m", True, False,
+    [], [None], [0, 1], ["full_attention"], ["sliding_attention"] * 3, ["mamba"] * 100, [{}], [{"attention": 7}], {},
+    {"num_heads": "x"}, {"quant_method": 5}, {"quant_method": "awq", "bits": -4}, {"config_groups": {"a": {"weights": []}}},
+]  # fmt: skip
+OTHERS = [
+    "layer_types", "layers_block_type", "block_configs", "hybrid_override_pattern", "attn_layer_indices", "kv_lora_rank",
+    "attn_type_list", "sliding_window_pattern", "max_window_layers", "num_kv_shared_layers", "index_topk", "text_config",
+    "quantization_config", "rope_scaling", "model_type", "moe_layer_freq", "linear_attn_config", "architectures",
+    "hybrid_layer_pattern", "encoder_layers", "mamba_n_heads", "use_sliding_window", "hidden_size_per_layer_input",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_no_config_makes_it_stumble(seed: int) -> None:
+    chosen = random.Random(seed)
+    for _ in range(25):
+        config = dict(chosen.choice(KNOWN))
+        for _ in range(chosen.randint(1, 4)):
+            config[chosen.choice([*config, *OTHERS])] = chosen.choice(HOSTILE)
+        if chosen.random() < 0.2:
+            config["model_type"] = chosen.choice(KNOWN)["model_type"]
+        arguments = ["--gpu", "24GiB", "--tp", chosen.choice(["1", "2"]), "--pp", chosen.choice(["1", "3"])]
+        world = World(json.dumps(config).encode())
+        status = world.run("memory", "--config", "-", *arguments)
+        assert status in (0, 1, 2, 3), (config, world.err.getvalue())
+        assert "Traceback" not in world.err.getvalue()
+        assert "internal" not in world.err.getvalue().lower(), (config, world.err.getvalue())
+        assert "\x1b" not in world.printed + world.err.getvalue()
+        assert bool(world.printed) == (status != 2)

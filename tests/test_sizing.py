@@ -45,7 +45,7 @@ def test_the_cache_is_cut_as_the_engine_cuts_it(case: dict[str, Any]) -> None:
     said = case["said"]
     setting = Setting(
         length=said["len"], block=said["plain_block"], batched=said["inflight"], overlap=1,
-        prefix_caching=said["pc"], state_dtype="float32",  # on a CPU vLLM keeps states in 32 bits
+        kv_dtype=said["kv_dtype"], prefix_caching=said["pc"], state_dtype="float32",  # on a CPU vLLM keeps states in 32 bits
     )  # fmt: skip
     made = pool(case["config"], setting)
     assert sorted(

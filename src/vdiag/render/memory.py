@@ -76,5 +76,6 @@ def _kept(kept: Kept) -> str:
     if kept.kind == "shared":
         return f"{kept.layers} layers: {kept.how}"
     if kept.bytes_per_token is None:
-        return f"{kept.layers} layers with a state: {kept.fixed_bytes:,} B a request ({kept.how})"
+        what = "a state" if kept.kind == "state" else kept.kind
+        return f"{kept.layers} layers with {what}: {kept.fixed_bytes:,} B a request ({kept.how})"
     return f"{layers}: {kept.bytes_per_token:,.0f} B a token ({kept.how} each)"

@@ -12,8 +12,8 @@ MOST_LAYERS = 10_000
 MOST = 1 << 40  # no number of a model is larger
 NESTED = ("text_config", "llm_config", "language_config", "thinker_config")
 
-LAYERS = ("num_hidden_layers", "n_layer", "n_layers", "num_layers", "decoder_layers")
-HEADS = ("num_attention_heads", "n_head", "n_heads", "num_heads", "decoder_attention_heads")
+LAYERS = ("decoder_layers", "num_hidden_layers", "n_layer", "n_layers", "num_layers")
+HEADS = ("decoder_attention_heads", "num_attention_heads", "n_head", "n_heads", "num_heads")
 KV_HEADS = (
     "n_head_kv",
     "num_kv_heads",
@@ -32,6 +32,8 @@ LENGTH = (
     "max_seq_length",
     "seq_len",
 )
+# ways to stretch positions whose factor is in the longest context already
+STRETCHED = ("su", "longrope", "llama3", "yarn", "deepseek_yarn", "deepseek_llama_scaling")
 
 
 class Unsizable(ValueError):
@@ -91,8 +93,7 @@ class Fields:
         for value, named in self._found(names):
             return self.checked(named, value, least, most)
         if default is None:
-            others = f" (nor {', '.join(names[1:])})" if len(names) > 1 else ""
-            raise Unsizable(f"{self.name}: no field {self.path}{names[0]}{others}")
+            raise Unsizable(f"{self.name}: no field {' or '.join(self.path + name for name in names[:3])}")
         return default
 
     def checked(self, named: str, value: object, least: int = 1, most: int = MOST) -> int:
@@ -174,14 +175,24 @@ class Config:
     def length(self) -> int | None:
         """The longest context the model was made for, in tokens."""
         said = [self.model.get(name) for name in LENGTH]
-        return min(
+        longest = min(
             (
                 int(n)
                 for n in said
-                if isinstance(n, (int, float)) and not isinstance(n, bool) and 0 < n < MOST
+                if isinstance(n, (int, float)) and not isinstance(n, bool) and 1 <= n < MOST
             ),
             default=None,
         )
+        return longest and int(longest * self._stretched())
+
+    def _stretched(self) -> float:
+        """By how much the positions are stretched where the longest context does not count it yet."""
+        for name in ("rope_parameters", "rope_scaling"):
+            rope = self.model.under(name)
+            kind = rope.text("rope_type", "type")
+            if kind and kind not in STRETCHED and not self.model.type.startswith("gemma3"):
+                return min(max(rope.number("factor", 1.0), 1.0), 1024.0)
+        return 1.0
 
 
 def _language(top: Fields) -> Fields:

@@ -160,7 +160,7 @@ def token_bytes(kept: Attention, setting: Setting) -> int:
         return int(kept.key * element_bytes(setting))
     heads = max(1, kept.kv_heads // setting.tp)
     if setting.kv_dtype == "nvfp4":  # two to a byte, and a scale of one byte for 16
-        return heads * (kept.key // 2 + kept.key // 16 + kept.value // 2 + kept.value // 16)
+        return heads * max(1, kept.key // 2 + kept.key // 16 + kept.value // 2 + kept.value // 16)
     return int(heads * (kept.key + kept.value) * element_bytes(setting))
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 
-from vdiag.sizing.config import HEADS, HIDDEN, Config, Fields, Unsizable
+from vdiag.sizing.config import HEADS, HIDDEN, MOST_LAYERS, Config, Fields, Unsizable
 from vdiag.sizing.layers import Layer, head_size, is_latent, kv_heads
 
 GATED_NOT = frozenset(  # model types whose MLP has two matrices, without a gate
@@ -56,6 +56,7 @@ class Parameters:
 
     embedding: int
     head: int  # 0: the embedding is used
+    encoder: int = 0  # of a model that has one, sharded
     layers: list[Part] = field(default_factory=list)
 
     @property
@@ -63,6 +64,7 @@ class Parameters:
         return (
             self.embedding
             + self.head
+            + self.encoder
             + sum(part.attention + part.kv + part.mlp + part.experts + part.whole for part in self.layers)
         )
 
@@ -78,10 +80,15 @@ def parameters_of(config: Config, layers: list[Layer]) -> Parameters:
     per_layer = fields.whole("hidden_size_per_layer_input", default=0, least=0)
     if per_layer:  # Gemma: an embedding of its own for each layer
         embedding += fields.whole("vocab_size_per_layer_input", default=vocab) * per_layer * len(layers)
-    found = Parameters(embedding, 0 if tied else vocab * hidden)
+    found = Parameters(embedding, 0 if tied else vocab * hidden, _encoder(fields, hidden))
     for at, layer in enumerate(layers):
         found.layers.append(_layer(config, at, layer, hidden, per_layer))
     return found
+
+
+def _encoder(fields: Fields, hidden: int) -> int:
+    layers = fields.whole("encoder_layers", default=0, least=0, most=MOST_LAYERS)
+    return layers * hidden * (4 * hidden + 2 * fields.whole("encoder_ffn_dim", default=4 * hidden))
 
 
 def _layer(config: Config, at: int, layer: Layer, hidden: int, per_layer: int) -> Part:

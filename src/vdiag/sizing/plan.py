@@ -9,10 +9,10 @@ import msgspec
 
 from vdiag.model import Memory, Share
 from vdiag.sizing import kv, overhead, shares
-from vdiag.sizing.config import Config, Unsizable
+from vdiag.sizing.config import HEADS, Config, Unsizable
 from vdiag.sizing.fit import GIB
 from vdiag.sizing.kv import Setting
-from vdiag.sizing.layers import SLIDING, Layer, is_latent, kv_heads, layers_of
+from vdiag.sizing.layers import CROSS, SLIDING, Layer, is_latent, kv_heads, layers_of
 from vdiag.sizing.parameters import parameters_of
 from vdiag.sizing.safetensors import Tensor
 from vdiag.sizing.weights import Split, Weights, of_parameters, of_tensors
@@ -73,6 +73,7 @@ class Ask(msgspec.Struct, frozen=True):
 def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
     """The plan for a model; raises Unsizable where its config or the call makes none possible."""
     layers = layers_of(config)
+    _startable(config, ask)
     if ask.pp > len(layers):
         raise Unsizable(f"--pp {ask.pp}: the model has {len(layers)} layers")
     setting = _setting(config, layers, ask)
@@ -131,6 +132,21 @@ def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
         flags=_flags(ask, setting, memory),
         said=_said(memory, fits, pool is None),
     )
+
+
+def _startable(config: Config, ask: Ask) -> None:
+    """What vLLM itself refuses to divide so; raises Unsizable."""
+    heads = config.model.whole(*HEADS, default=0, least=0)
+    if heads % ask.tp:
+        raise Unsizable(f"--tp {ask.tp}: the model's {heads} attention heads cannot be divided by it")
+    if ask.tp % ask.dcp:
+        raise Unsizable(f"--dcp {ask.dcp}: --tp {ask.tp} is no multiple of it")
+    if ask.dcp > 1 and heads and not is_latent(config.model):
+        most = ask.tp // kv_heads(config.model)
+        if ask.dcp > most:
+            raise Unsizable(
+                f"--dcp {ask.dcp}: at most {max(1, most)}, --tp {ask.tp} over {kv_heads(config.model)} KV heads"
+            )
 
 
 def _setting(config: Config, layers: Sequence[Layer], ask: Ask) -> Setting:
@@ -198,7 +214,7 @@ def _weights(
     ways = ask.tp * (ask.dp if ask.experts else 1)
     split = Split(stages, len(layers), ask.tp, ways, 1 if is_latent(config.model) else _heads(config))
     if tensors:
-        return of_tensors(tensors, config, setting, split), ""
+        return of_tensors(tensors, config, setting, split, ask.quantization), ""
     try:
         return of_parameters(parameters_of(config, layers), config, setting, split, ask.quantization), ""
     except Unsizable as error:
@@ -269,7 +285,11 @@ def _kept(layers: Sequence[Layer], setting: Setting, stage: range) -> list[Kept]
             how = kv.told(kept, setting)
             row = rows.setdefault((kept.kind, how), Kept(kept.kind, 0, 0.0, how))
             row.layers += 1
-            row.bytes_per_token = (row.bytes_per_token or 0) + size
+            if kept.kind == CROSS:
+                row.bytes_per_token = None
+                row.fixed_bytes += size * kept.window
+            else:
+                row.bytes_per_token = (row.bytes_per_token or 0) + size
         if layer.state is not None:
             size = kv.state_bytes(layer.state, setting)
             how = f"{layer.state.kind}: {size:,} B a request and layer"

@@ -41,7 +41,9 @@ class Weights:
     total: int = 0  # bytes of the whole model
 
 
-def of_tensors(tensors: Iterable[Tensor], config: Config, setting: Setting, split: Split) -> list[Weights]:
+def of_tensors(
+    tensors: Iterable[Tensor], config: Config, setting: Setting, split: Split, online: str = ""
+) -> list[Weights]:
     """What the files' tensors come to on a card of each stage.
 
     What vLLM leaves out is left out: an output matrix that is tied, layers that predict further tokens. Numbers of
@@ -62,7 +64,8 @@ def of_tensors(tensors: Iterable[Tensor], config: Config, setting: Setting, spli
             elements = 1
             for extent in tensor.shape:
                 elements *= extent
-            size = elements * cast
+            matrix = len(tensor.shape) > 1 and not (_ENDS.search(tensor.name) or _WHOLE.search(tensor.name))
+            size = int(elements * (_online(online, cast) if matrix else cast))
         total += size
         mine = size / split.ways(tensor)
         for stage, layers in enumerate(split.stages):
@@ -105,12 +108,12 @@ def of_parameters(
     for stage, layers in enumerate(split.stages):
         size = sum(_part(part, plain, quant, split) for at, part in enumerate(count.layers) if at in layers)
         if stage == 0 or (stage == last and not count.head):
-            size += count.embedding * plain / split.tp
+            size += (count.embedding + count.encoder * (stage == 0)) * plain / split.tp
         if stage == last:
             size += count.head * (quant.size if quant.head else plain) / split.tp
         found.append(size)
     total = sum(_part(part, plain, quant, Split([], 0, 1, 1, 1)) for part in count.layers)
-    total += (count.embedding + count.head) * plain
+    total += (count.embedding + count.head + count.encoder) * plain
     how = f"from the parameter count{f', {quant.method}' if quant.method else ''}"
     return [Weights(int(size), how, count.total, int(total)) for size in found]
 
