@@ -66,6 +66,10 @@ HELD: list[tuple[str, float, int, dict[str, Any]]] = [
     ("qwen2.5-1.5b", 0.56, 20_992, {"length": 4096}),
     ("qwen2.5-7b", 5.77, 6749 * 16, {"length": 8192}),
     ("qwen3-4b", 3.06, 1394 * 16, {"length": 10_000}),
+    ("qwen3-8b", 50.32, 366_400, {"length": 40_960}),
+    ("qwen3-32b", 33.66, 275_760, {"length": 40_960, "tp": 2}),
+    ("llama-3-70b-fp8", 32.06, 420_208, {"length": 131_072, "tp": 4}),
+    ("mistral-small-24b", 28.20, 184_832, {"length": 16_000, "block": 128}),
     ("phi-4-mini", 26.60, 13_618 * 16, {"length": 2048}),
     ("qwen3-30b-a3b-fp8", 10.55, 230_528, {"length": 100_000, "kv_dtype": "fp8"}),
     ("qwen3.5-35b-a3b", 5.98, 567_978, {"length": 131_072, "kv_dtype": "fp8", "batched": 8192}),
@@ -153,6 +157,12 @@ LOADED = [
     ("gpt-oss-20b", 1, 13.72),
     ("gpt-oss-120b", 1, 65.97),
     ("gpt-oss-120b", 1, 64.38),  # with other kernels, which pad less
+    ("gpt-oss-20b", 1, 13.47),
+    ("llama-3-70b-fp8", 1, 67.72),
+    ("llama-3-70b-fp8", 2, 33.88),
+    ("qwen3-0.6b", 1, 1.12),
+    ("qwen3-32b", 1, 61.03),
+    ("qwen3-32b", 2, 30.59),
     ("llama-3-405b-fp8", 8, 57.75),
 ]
 

@@ -11,17 +11,23 @@ from vdiag.sizing.layers import head_size
 from vdiag.sizing.parameters import EXPERTS, INTERMEDIATE
 
 MIB = 1 << 20
-LOW, HIGH = 0.5, 2.0  # how far what vLLM prints was from these estimates
+LOW, HIGH = 0.6, 1.7  # how far what vLLM prints was from these estimates
+SAMPLED = 2.5  # copies of all logits in 32 bits that the sampler holds
+SAMPLED_BEFORE = 9.7  # in 0.11 and before: scaled, sorted, indexed and summed one after the other
+
+
+def logits(config: Config, setting: Setting, seqs: int) -> int:
+    """The logits of all requests of a batch in 32 bits."""
+    return min(seqs, setting.batched) * config.model.whole("vocab_size", default=32_000) * 4
 
 
 def activations(config: Config, setting: Setting, seqs: int) -> int:
     """The peak of the profiling run: a batch through one layer, or the sampler, whichever is more.
 
-    A batch holds the residual stream and a layer's widest product; the sampler holds the logits of all requests in
-    32 bits about four times over (scaled, sorted, their indices, the probabilities).
+    A batch holds the residual stream and a layer's widest product.
     """
     fields = config.model
-    hidden, vocab = fields.whole(*HIDDEN), fields.whole("vocab_size", default=32_000)
+    hidden = fields.whole(*HIDDEN)
     size = MODEL_BYTES[setting.dtype]
     wide = _width(config)
     if isinstance(fields.get(*EXPERTS), int) and fields.get(*EXPERTS) > 1:
@@ -34,8 +40,7 @@ def activations(config: Config, setting: Setting, seqs: int) -> int:
         per_token = 3 * wide // setting.tp
     attention = 3 * fields.whole(*HEADS) * head_size(fields) // setting.tp
     batch = setting.batched * size * (3 * hidden + max(per_token, attention))
-    sampler = min(seqs, setting.batched) * vocab * 4 * 4
-    return max(batch, sampler) + batch // 4
+    return max(batch, int(SAMPLED * logits(config, setting, seqs)))
 
 
 def _width(config: Config) -> int:
@@ -49,7 +54,8 @@ def _width(config: Config) -> int:
 
 def non_torch(setting: Setting) -> int:
     """What CUDA libraries and, between cards, NCCL take outside PyTorch."""
-    return (200 if setting.tp * setting.pp == 1 else 1000) * MIB
+    cards = setting.tp * setting.pp
+    return (140 + 420 * (cards - 1).bit_length()) * MIB
 
 
 def graphs(layers: int, setting: Setting, eager: bool) -> int:

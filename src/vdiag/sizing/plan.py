@@ -116,6 +116,7 @@ def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
         fits = _fill(memory, pool, setting, room, ask, budget - room, config.length)
         low, high = int(room - around * (overhead.HIGH - 1)), int(room + around * (1 - overhead.LOW))
         _notes(memory, config, layers, setting, pool, room, (low, high))
+        _older_sampler(memory, overhead.logits(config, setting, seqs) / GIB)
     if unknown:
         fits = None
         memory.notes.insert(0, f"The weights are unknown ({unknown}); all that follows leaves them out.")
@@ -272,6 +273,17 @@ def _notes(
         memory.notes.append(
             "The model has more parts than its language model: their weights count only where safetensors files "
             "are there, and their activations are not estimated."
+        )
+
+
+def _older_sampler(memory: Memory, logits: float) -> None:
+    """Says what sampling took in older versions, where that is much more than the estimate."""
+    took = overhead.SAMPLED_BEFORE * logits
+    estimate = next((share.gib for share in memory.shares if share.what == shares.ACTIVATIONS), 0.0)
+    if took - estimate > 0.5:
+        memory.notes.append(
+            f"Activations: vLLM 0.11 and before took about {took:.1f} GiB for the logits of so many requests; "
+            "a smaller --max-num-seqs lowers that."
         )
 
 
