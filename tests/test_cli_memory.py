@@ -73,7 +73,33 @@ def test_a_context_that_does_not_fit_names_one_that_does(tmp_path: Path) -> None
     assert f"--max-model-len {fitting}" in said["flags"]
     arguments = ["--gpu", "24GiB", "--util", "0.9", "--max-model-len"]
     assert asked(str(tmp_path), *arguments, str(fitting))[0] == 0
-    assert asked(str(tmp_path), *arguments, str(fitting + 64))[0] == 1
+    assert asked(str(tmp_path), *arguments, "131072")[0] == 1
+    assert fitting % 16 == 0
+    # A margin for the estimates: somewhat more fits by them, much more does not.
+    assert asked(str(tmp_path), *arguments, str(int(fitting * 1.3)))[0] == 1
+
+
+def test_each_choice_does_what_it_says(tmp_path: Path) -> None:
+    _, said, _ = asked(str(model(tmp_path)), "--gpu", "24GiB")
+    levers = said["memory"]["levers"]
+    assert [next(iter(lever["set"])) for lever in levers] == [
+        "max_model_len", "kv_cache_dtype", "quantization", "tensor_parallel_size",
+    ]  # fmt: skip
+    for lever in levers:
+        ((name, value),) = lever["set"].items()
+        status, _, _ = asked(str(tmp_path), "--gpu", "24GiB", f"--{name.replace('_', '-')}", str(value))
+        assert lever["enough"] is (status == 0)
+
+
+def test_a_close_call_is_told(tmp_path: Path) -> None:
+    folder = str(model(tmp_path))
+    _, said, _ = asked(folder, "--gpu", "24GiB")
+    low, high = said["range_gib"]
+    length = int((low + high) / 2 * (1 << 30) / 131_072)
+    _, said, _ = asked(folder, "--gpu", "24GiB", "--max-model-len", str(length))
+    assert any("It is close" in note for note in said["memory"]["notes"])
+    _, said, _ = asked(folder, "--gpu", "24GiB", "--max-model-len", "4096")
+    assert not any("It is close" in note for note in said["memory"]["notes"])
 
 
 def test_weights_alone_are_too_much(tmp_path: Path) -> None:

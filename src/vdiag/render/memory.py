@@ -6,8 +6,10 @@ from typing import TYPE_CHECKING
 
 from vdiag.render import budget
 from vdiag.render.page import Page
+from vdiag.sizing.fit import SAFE_UTILIZATION
 
 if TYPE_CHECKING:
+    from vdiag.model import Lever
     from vdiag.sizing.plan import Kept, Plan
 
 
@@ -24,6 +26,11 @@ def render(plan: Plan, *, width: int, everything: bool = False) -> Page:
         page.heading("What a request keeps, on one card")
         for kept in plan.kept:
             page.prose(_kept(kept), first="  ", indent="    ")
+    if plan.memory.levers:
+        page.heading("What would change it")
+        for lever in plan.memory.levers:
+            page.prose(_lever(lever), first="- ", indent="  ")
+            page.prose(f"Price: {lever.price}.", first="  ", indent="  ")
     if plan.memory.notes:
         page.heading("Notes")
         for note in plan.memory.notes:
@@ -58,9 +65,17 @@ def _rows(page: Page, plan: Plan) -> None:
         )  # fmt: skip
         rows.append(("fits", f"{memory.kv_tokens:,} tokens, {memory.concurrency:.2f} such requests at once"))
     if memory.fitting_len:
-        rows.append(("longest context", f"{memory.fitting_len:,} tokens"))
+        rows.append(("longest context", f"{memory.fitting_len:,} tokens surely fit, whatever the estimates"))
     if memory.needed_utilization is not None:
-        rows.append(("utilization", f"{memory.needed_utilization:.2f} would be needed"))
+        wanted = memory.needed_utilization
+        sane = (
+            ""
+            if wanted <= SAFE_UTILIZATION
+            else ", more than is sane"
+            if wanted <= 1
+            else ", more than a card has"
+        )
+        rows.append(("utilization", f"{wanted:.2f} would be needed{sane}"))
     for name, value in rows:
         page.prose(value, first=f"  {name:<16} ", indent=" " * 19)
 
@@ -69,6 +84,12 @@ def _how(plan: Plan, what: str, estimated: bool) -> str:
     if estimated:
         return ", estimated"
     return f", {plan.weights_how}" if what == "weights" else ""
+
+
+def _lever(lever: Lever) -> str:
+    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in lever.set.items())
+    enough = {None: "", True: "; enough by itself", False: "; not enough by itself"}[lever.enough]
+    return f"{lever.do} ({flags}): {lever.gives}{enough}."
 
 
 def _kept(kept: Kept) -> str:

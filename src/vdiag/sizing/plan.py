@@ -9,6 +9,7 @@ import msgspec
 
 from vdiag.model import Memory, Share
 from vdiag.sizing import kv, overhead, shares
+from vdiag.sizing.choices import choices, enough_cards
 from vdiag.sizing.config import HEADS, Config, Unsizable
 from vdiag.sizing.fit import GIB
 from vdiag.sizing.kv import Setting
@@ -71,7 +72,20 @@ class Ask(msgspec.Struct, frozen=True):
 
 
 def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
-    """The plan for a model; raises Unsizable where its config or the call makes none possible."""
+    """The plan for a model, with what would change it.
+
+    Raises:
+        Unsizable: its config, or the call, makes none possible.
+    """
+    made = planned(config, tensors, ask)
+    made.memory.levers = enough_cards(
+        choices(config, made, ask, lambda tried: planned(config, tensors, tried))
+    )
+    return made
+
+
+def planned(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
+    """The plan for a model as it is asked for; raises Unsizable."""
     layers = layers_of(config)
     _startable(config, ask)
     if ask.pp > len(layers):
@@ -111,10 +125,9 @@ def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
         max_model_len=setting.length,
     )
     fits: bool | None = room > 0
-    low = high = room
+    low, high = int(room - around * (overhead.HIGH - 1)), int(room + around * (1 - overhead.LOW))
     if pool is not None:
-        fits = _fill(memory, pool, setting, room, ask, budget - room, config.length)
-        low, high = int(room - around * (overhead.HIGH - 1)), int(room + around * (1 - overhead.LOW))
+        fits = _fill(memory, pool, setting, (low, room), ask, budget - room, config.length)
         _notes(memory, config, layers, setting, pool, room, (low, high))
         _older_sampler(memory, overhead.logits(config, setting, seqs) / GIB)
     if unknown:
@@ -230,17 +243,27 @@ def _heads(config: Config) -> int:
 
 
 def _fill(
-    memory: Memory, pool: kv.Pool, setting: Setting, room: int, ask: Ask, taken: float, longest: int | None
+    memory: Memory,
+    pool: kv.Pool,
+    setting: Setting,
+    rooms: tuple[int, int],
+    ask: Ask,
+    taken: float,
+    longest: int | None,
 ) -> bool:
-    """What the KV cache holds, into `memory`; whether one request of the full length fits."""
+    """What the KV cache holds, into `memory`; whether one request of the full length fits.
+
+    `rooms`: bytes of it, if the estimates are short and as they are. The longest context is one that surely fits.
+    """
     need = pool.need(setting.length, setting)
+    low, room = rooms
     memory.need_gib = _gib(need)
     blocks = max(0, room // pool.block_bytes)
     memory.concurrency = round(blocks / pool.request(setting.length, setting), 2)
     memory.kv_tokens = int(blocks / pool.request(setting.length, setting) * setting.length)
     memory.bytes_per_token = round(need / setting.length, 1)
     limit = max(setting.length, longest or 0)
-    memory.fitting_len = kv.longest(pool, setting, room, limit) // pool.block * pool.block or None
+    memory.fitting_len = kv.longest(pool, setting, low, limit) // pool.block * pool.block or None
     fits = need + pool.block_bytes <= room
     if not fits:
         memory.needed_utilization = round((need + pool.block_bytes + taken) / ask.card + 0.005, 2)
