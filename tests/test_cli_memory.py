@@ -271,15 +271,56 @@ def test_a_broken_weight_file_is_named(tmp_path: Path, data: bytes, says: str) -
     assert "model.safetensors" in error
 
 
-def test_a_shard_that_is_missing_is_named(tmp_path: Path) -> None:
+def test_a_shard_that_the_index_names_and_is_missing(tmp_path: Path) -> None:
     folder = model(tmp_path)
-    for number in (1, 2):
-        weights(folder / f"model-0000{number}-of-00003.safetensors", {"a": ("BF16", [1], 2)})
-    shards = {str(number): f"model-0000{number}-of-00003.safetensors" for number in (1, 2, 3)}
+    for name in ("first", "second"):
+        weights(folder / f"{name}.safetensors", {"a": ("BF16", [1], 2)})
+    shards = {name: f"{name}.safetensors" for name in ("first", "second", "third")}
     (folder / "model.safetensors.index.json").write_text(json.dumps({"weight_map": shards}))
     status, _, error = asked(str(folder), "--gpu", "24GiB")
     assert status == 2
-    assert "model-00003-of-00003.safetensors" in error
+    assert "third.safetensors" in error
+
+
+def test_a_numbered_part_that_is_missing_is_named(tmp_path: Path) -> None:
+    folder = model(tmp_path)
+    weights(folder / "model-00002-of-00002.safetensors", {"a": ("BF16", [1], 2)})
+    status, _, error = asked(str(folder), "--gpu", "24GiB")
+    assert status == 2
+    assert "part 1 of 2 is missing" in error
+
+
+def test_weights_of_others_are_left(tmp_path: Path) -> None:
+    folder = model(tmp_path)
+    weights(folder / "adapter_model.safetensors", {"a": ("BF16", [1], 2)})
+    (folder / "other.json").write_text((folder / "config.json").read_text())
+    assert asked(str(folder), "--gpu", "24GiB")[1]["weights_how"] == "from the parameter count"
+    weights(folder / "model.safetensors", {"a": ("BF16", [1], 2)})
+    assert asked(str(folder), "--gpu", "24GiB")[1]["weights_how"] == "from the safetensors headers"
+    assert asked(str(folder / "other.json"), "--gpu", "24GiB")[1]["weights_how"] == "from the parameter count"
+
+
+AWQ = {"quant_method": "awq", "bits": 4, "group_size": 128}
+
+
+@pytest.mark.parametrize(
+    ("quantization", "gib"),
+    [
+        (None, 14.96),
+        ({"quant_method": "fp8"}, 8.46),
+        (AWQ, 5.33),
+        ({**AWQ, "modules_to_not_convert": ["model.visual.blocks.0.self_attn.qkv", "lm_head"]}, 5.33),
+        ({**AWQ, "modules_to_not_convert": ["re:.*self_attn.*"]}, 7.18),
+        ({**AWQ, "modules_to_not_convert": ["model.layers.0.self_attn.q_proj"]}, 5.33),
+        ({"quant_method": "bitsandbytes", "load_in_4bit": True}, 5.61),
+        ({"quant_method": "compressed-tensors", "config_groups": {"g": {"weights": {"num_bits": 8}}}}, 8.46),
+    ],
+)
+def test_quantised_weights(tmp_path: Path, quantization: dict[str, Any] | None, gib: float) -> None:
+    # 6.98 billion parameters in the layers' matrices (1.34 of them attention), twice 0.53 outside them
+    folder = model(tmp_path, quantization_config=quantization)
+    _, said, _ = asked(str(folder), "--gpu", "24GiB")
+    assert said["memory"]["shares"][0]["gib"] == pytest.approx(gib, abs=0.03)
 
 
 def test_other_formats_are_named(tmp_path: Path) -> None:

@@ -44,11 +44,16 @@ def capacity(made: Pool, setting: Setting, size: int) -> int:
 def test_the_cache_is_cut_as_the_engine_cuts_it(case: dict[str, Any]) -> None:
     said = case["said"]
     setting = Setting(
-        length=said["len"], block=said["plain_block"], batched=said["inflight"], overlap=1,
+        length=said["len"], tp=said["tp"], pp=said["pp"], block=said["plain_block"], batched=said["inflight"], overlap=1,
         kv_dtype=said["kv_dtype"], prefix_caching=said["pc"], state_dtype="float32",  # on a CPU vLLM keeps states in 32 bits
     )  # fmt: skip
-    made = pool(case["config"], setting)
-    assert sorted(
+    layers = layers_of(Config(case["config"], "config.json"))
+    groups = kv.grouped(kv.specs_of(layers, setting))
+    pools = [
+        made for stage in kv.stages(len(layers), setting.pp) if (made := kv.pool(groups, stage)) is not None
+    ]
+    made = max(pools, key=lambda made: made.block_bytes)
+    assert setting.pp > 1 or sorted(
         [len(group.specs), group.specs[0].page, group.blocks(setting.length, setting)]
         for group in made.groups
     ) == sorted(said["groups"])

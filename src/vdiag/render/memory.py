@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from vdiag.render import budget
 from vdiag.render.page import Page
 from vdiag.sizing.fit import SAFE_UTILIZATION
+from vdiag.sizing.shares import WEIGHTS
 
 if TYPE_CHECKING:
     from vdiag.model import Lever
@@ -81,9 +82,8 @@ def _rows(page: Page, plan: Plan) -> None:
 
 
 def _how(plan: Plan, what: str, estimated: bool) -> str:
-    if estimated:
-        return ", estimated"
-    return f", {plan.weights_how}" if what == "weights" else ""
+    how = f", {plan.weights_how}" if what == WEIGHTS else ""
+    return f"{how}, estimated" if estimated else how
 
 
 def _lever(lever: Lever) -> str:

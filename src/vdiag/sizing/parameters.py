@@ -27,6 +27,7 @@ GATED_NOT = frozenset(  # model types whose MLP has two matrices, without a gate
         "codegen",
     ]
 )
+UNCOUNTED = frozenset(["dbrx", "mpt"])  # their layers are told in objects of their own
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 INTERMEDIATE = (
     "intermediate_size",
@@ -72,7 +73,11 @@ class Parameters:
 def parameters_of(config: Config, layers: list[Layer]) -> Parameters:
     """The parameters of the language model; raises Unsizable where a field for them is missing."""
     fields = config.model
-    hidden, vocab = fields.whole(*HIDDEN), fields.whole("vocab_size")
+    if fields.type in UNCOUNTED:
+        raise Unsizable(
+            f"{config.name}: the parameters of {fields.path}model_type {fields.type} are not counted"
+        )
+    hidden, vocab = fields.whole(*HIDDEN), fields.whole("vocab_size", "padded_vocab_size")
     tied = fields.get("tie_word_embeddings")
     if "tie_word_embeddings" not in fields.raw and config.top.get("tie_word_embeddings") is not None:
         tied = config.top.get("tie_word_embeddings")

@@ -117,10 +117,7 @@ def planned(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
         total_gib=_gib(ask.card),
         utilization=ask.utilization,
         budget_gib=_gib(budget),
-        shares=[
-            *([Share(shares.WEIGHTS, _gib(weights[decides].size))] if weights else []),
-            *map(_rounded, rest),
-        ],
+        shares=[*_weights_share(config, layers, weights, tensors, decides), *map(_rounded, rest)],
         kv_gib=_gib(room),
         max_model_len=setting.length,
     )
@@ -233,6 +230,16 @@ def _weights(
         return of_parameters(parameters_of(config, layers), config, setting, split, ask.quantization), ""
     except Unsizable as error:
         return [], str(error)
+
+
+def _weights_share(
+    config: Config, layers: Sequence[Layer], weights: Sequence[Weights], tensors: Sequence[Tensor], stage: int
+) -> list[Share]:
+    """The weights; estimated where the parameters of a form that is not known to the byte are counted."""
+    if not weights:
+        return []
+    rough = not config.model.defaults or any(layer.state is not None for layer in layers)
+    return [Share(shares.WEIGHTS, _gib(weights[stage].size), estimated=rough and not tensors)]
 
 
 def _heads(config: Config) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -31,6 +32,7 @@ SIZES = {
     "F8_E8M0": 1.0,
     "F4": 0.5,
 }
+_NUMBERED = re.compile(r"(.{1,200})-(\d{1,6})-of-(\d{1,6})\.safetensors")
 FLOATS = ("F64", "F32", "F16", "BF16")
 
 
@@ -55,7 +57,8 @@ def tensors_of(folder: Path) -> list[Tensor]:
 
 def files_of(folder: Path) -> list[Path]:
     """The weight files: those of the index where there is one, else all, without Mistral's second copy."""
-    found = sorted(folder.glob("*.safetensors"))
+    found = sorted(path for path in folder.glob("*.safetensors") if not path.name.startswith("adapter_"))
+    _complete(folder, found)
     if len(found) < 2:
         return found
     index = folder / "model.safetensors.index.json"
@@ -73,6 +76,20 @@ def files_of(folder: Path) -> list[Path]:
                 )
             return there
     return [path for path in found if not path.name.startswith("consolidated")] or found
+
+
+def _complete(folder: Path, found: list[Path]) -> None:
+    """Raises Unsizable where one of a numbered set is missing."""
+    sets: dict[tuple[str, int], set[int]] = {}
+    for path in found:
+        if named := _NUMBERED.fullmatch(path.name):
+            sets.setdefault((named[1], int(named[3])), set()).add(int(named[2]))
+    for (stem, count), numbers in sets.items():
+        if len(numbers) < count:
+            missing = next(number for number in range(1, count + 1) if number not in numbers)
+            raise Unsizable(
+                f"{folder}: {stem}: part {missing} of {count} is missing; the download may be incomplete"
+            )
 
 
 def header(path: Path) -> Iterator[Tensor]:

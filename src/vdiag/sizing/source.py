@@ -40,7 +40,8 @@ def from_path(path: Path) -> Source:
         raise Unsizable(f"{path}: no regular file" if file.exists() else f"{path}: no such file or folder")
     with file.open("rb") as opened:
         data = opened.read(LONGEST_CONFIG + 1)
-    return Source(Config(parsed(data, str(file)), str(file)), folder)
+    # Beside a file of another name lie perhaps the weights of another model.
+    return Source(Config(parsed(data, str(file)), str(file)), folder if file.name == "config.json" else None)
 
 
 def _instead(folder: Path) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from vdiag.sizing.config import Config, Fields
+from vdiag.sizing.config import LAYERS, MOST_LAYERS, Config, Fields
 from vdiag.sizing.kv import MODEL_BYTES, Setting
 from vdiag.sizing.parameters import Parameters, Part
 from vdiag.sizing.safetensors import FLOATS, Tensor
@@ -137,9 +137,19 @@ def quantization_of(config: Config, plain: float, online: str = "") -> Quantizat
         return Quantization(online, _online(online, plain)) if online else Quantization("", plain)
     method = (said.text("quant_method") or said.text("quant_algo")).lower()
     left = _left_out(said)
-    attention = not any("self_attn" in name or name in ("q_proj", "attn") for name in left)
-    mlp = not any(re.search(r"mlp(?!\.gate)|feed_forward|shared_expert\b", name) for name in left)
+    layers = config.model.whole(*LAYERS, most=MOST_LAYERS)
+    attention = not _covers(left, re.compile(r"self_attn|^(?:q_proj|attn)$"), layers)
+    mlp = not _covers(left, re.compile(r"mlp(?!\.gate)|feed_forward|shared_expert\b"), layers)
     return Quantization(method, _size(said, method, plain), attention, mlp)
+
+
+def _covers(names: list[str], part: re.Pattern[str], layers: int) -> bool:
+    """Whether names of what stays as it is mean this part of most layers: by a pattern, or one by one."""
+    named = [
+        name for name in names if part.search(name) and not re.search("visi|visual|audio|encoder|mtp", name)
+    ]
+    numbers = [re.search(r"layers\.(\d+)\.", name) for name in named]
+    return any(number is None for number in numbers) or 2 * len({n[1] for n in numbers if n}) >= layers
 
 
 def _online(method: str, plain: float) -> float:
