@@ -125,8 +125,7 @@ class _Size(click.ParamType[int]):
 )
 @click.option(
     "--quantization",
-    default="",
-    type=click.Choice(["", "fp8", "bitsandbytes"]),
+    type=click.Choice(["fp8", "bitsandbytes"]),
     help="Quantise while loading.",
 )
 @click.option(
@@ -196,6 +195,7 @@ def memory(
         raise click.UsageError("Name one model: a config.json or a folder, or --config - for standard input.")
     from vdiag.sizing.plan import Ask
 
+    asked["quantization"] = asked["quantization"] or ""
     ask = Ask(**asked, prefix_caching=not no_prefix, hybrid=not no_hybrid)
     return _answer(console, model or config or "-", ask, format_, everything, color)
 
