@@ -184,6 +184,14 @@ def test_the_page_shows_the_same(tmp_path: Path) -> None:
         assert text in world.printed
 
 
+def test_an_unknown_kind_of_model_is_told(tmp_path: Path) -> None:
+    _, said, _ = asked(str(model(tmp_path, model_type="acme")), "--gpu", "24GiB")
+    assert any("model_type acme is not known" in note for note in said["memory"]["notes"])
+    assert said["memory"]["shares"][0]["estimated"] is True
+    _, said, _ = asked(str(model(tmp_path)), "--gpu", "24GiB")
+    assert not any("not known" in note for note in said["memory"]["notes"])
+
+
 def test_unknown_weights_leave_the_answer_open(tmp_path: Path) -> None:
     status, said, _ = asked(str(model(tmp_path, vocab_size=None, model_type="acme")), "--gpu", "24GiB")
     assert (status, said["fits"]) == (3, None)
@@ -336,6 +344,8 @@ def test_other_formats_are_named(tmp_path: Path) -> None:
     [
         ["--gpu", "24GiB"],
         ["/nonexistent/x", "--gpu", "24GiB"],
+        ["a\0b", "--gpu", "24GiB"],
+        ["x" * 5000, "--gpu", "24GiB"],
         ["/nonexistent/x"],
         ["x", "--config", "-", "--gpu", "24GiB"],
         ["/nonexistent/x", "--gpu", "a lot"],

@@ -212,8 +212,11 @@ def _answer(console: Console, name: str, ask: Ask, format_: str, everything: boo
         else:
             found = source.from_path(Path(name).expanduser())
         made = plan(found.config, tensors_of(found.folder) if found.folder is not None else [], ask)
-    except (Unsizable, OSError, ValueError) as error:
-        console.say(str(error))
+    except OSError as error:
+        console.say(f"{error.filename or name}: {error.strerror or error}")
+        return ExitStatus.USAGE
+    except ValueError as error:  # no config that can be sized, or no path
+        console.say(str(error) if isinstance(error, Unsizable) else f"{name}: {error}")
         return ExitStatus.USAGE
     if format_ == "json":
         import msgspec

@@ -63,6 +63,24 @@ ENCODERS = frozenset(
         "albert",
     ]
 )
+# forms that are known here although `transformers` has no class for them
+FAMILIAR = LATENT | frozenset(
+    [
+        "baichuan",
+        "chatglm",
+        "exaone",
+        "internlm",
+        "internlm2",
+        "kimi_linear",
+        "mimo_v2_flash",
+        "minicpm",
+        "minicpm3",
+        "nemotron-nas",
+        "nemotron_h",
+        "phi3small",
+        "xverse",
+    ]
+)
 # a full-attention layer after so many sliding ones, where the file does not list them
 EVERY = {
     "gemma2": 2,

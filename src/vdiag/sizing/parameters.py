@@ -27,7 +27,7 @@ GATED_NOT = frozenset(  # model types whose MLP has two matrices, without a gate
         "codegen",
     ]
 )
-UNCOUNTED = frozenset(["dbrx", "mpt"])  # their layers are told in objects of their own
+UNCOUNTED = frozenset(["dbrx", "mpt", "qwen"])  # whose fields mean something else
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 INTERMEDIATE = (
     "intermediate_size",

@@ -13,7 +13,7 @@ from vdiag.sizing.choices import choices, enough_cards
 from vdiag.sizing.config import HEADS, Config, Unsizable
 from vdiag.sizing.fit import GIB
 from vdiag.sizing.kv import Setting
-from vdiag.sizing.layers import CROSS, SLIDING, Layer, is_latent, kv_heads, layers_of
+from vdiag.sizing.layers import CROSS, FAMILIAR, SLIDING, Layer, is_latent, kv_heads, layers_of
 from vdiag.sizing.parameters import parameters_of
 from vdiag.sizing.safetensors import Tensor
 from vdiag.sizing.weights import Split, Weights, of_parameters, of_tensors
@@ -127,6 +127,11 @@ def planned(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
         fits = _fill(memory, pool, setting, (low, room), ask, budget - room, config.length)
         _notes(memory, config, layers, setting, pool, room, (low, high))
         _older_sampler(memory, overhead.logits(config, setting, seqs) / GIB)
+    if not config.model.defaults and config.model.type not in FAMILIAR:
+        memory.notes.append(
+            f"model_type {config.model.type or 'is missing and'} is not known here: it is read as an ordinary "
+            "transformer, by the fields that it names."
+        )
     if unknown:
         fits = None
         memory.notes.insert(0, f"The weights are unknown ({unknown}); all that follows leaves them out.")
