@@ -241,6 +241,7 @@ def test_a_number_that_is_none_is_named(tmp_path: Path, name: str, value: Any) -
     ("fields", "says"),
     [
         ({"layer_types": ["full_attention"]}, "layer_types has 1 entries for 32 layers"),
+        ({"hybrid_override_pattern": "M*-"}, "hybrid_override_pattern has 3 letters for 32 layers"),
         ({"block_configs": [{}]}, "block_configs has 1 entries for 32 layers"),
         ({"model_type": "deepseek_v4"}, "compression ratios"),
         ({"max_position_embeddings": None, "model_type": "acme"}, "--max-model-len"),

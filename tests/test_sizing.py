@@ -3,7 +3,7 @@
 `sizing/engine.json` holds small made-up models with what vLLM 0.32 said of their KV cache when it was started with
 them on a CPU with random weights: the groups, pages and blocks of its own `get_kv_cache_configs`, and the tokens of
 its log. `sizing/models.json` holds the architectures of public models; their printed figures stand below, from logs
-of many versions.
+of many versions. `sizing/counts.json` holds architectures with the parameters, in billions, that they are known for.
 """
 
 from __future__ import annotations
@@ -19,10 +19,12 @@ from vdiag.sizing.config import Config
 from vdiag.sizing.fit import GIB
 from vdiag.sizing.kv import Pool, Setting
 from vdiag.sizing.layers import layers_of
+from vdiag.sizing.parameters import parameters_of
 from vdiag.sizing.plan import Ask, plan
 
 HERE = Path(__file__).parent / "sizing"
 MODELS: dict[str, dict[str, Any]] = json.loads((HERE / "models.json").read_text())
+COUNTS: dict[str, dict[str, Any]] = json.loads((HERE / "counts.json").read_text())
 ENGINE: list[dict[str, Any]] = json.loads((HERE / "engine.json").read_text())
 
 
@@ -177,6 +179,13 @@ def test_the_weights_are_those_a_log_prints(model: str, tp: int, gib: float) -> 
     made = plan(Config(MODELS[model], model), [], Ask(card=80 * GIB, tp=tp))
     assert made.memory.shares[0].what == "weights"
     assert made.memory.shares[0].gib == pytest.approx(gib, rel=0.03)
+
+
+@pytest.mark.parametrize(("name", "case"), COUNTS.items(), ids=list(COUNTS))
+def test_parameters_are_as_many_as_the_model_is_known_for(name: str, case: dict[str, Any]) -> None:
+    config = Config(case["config"], name)
+    counted = parameters_of(config, layers_of(config)).total / 1e9
+    assert counted == pytest.approx(case["billion"], rel=0.015)
 
 
 def test_latent_caches_are_not_divided() -> None:

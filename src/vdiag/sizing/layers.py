@@ -260,8 +260,12 @@ def _blocks(fields: Fields, count: int) -> list[str]:
 def _pattern(fields: Fields, count: int) -> list[str]:
     """Nemotron-H: a letter a layer, `M` Mamba, `*` attention, `-` an MLP, `E` experts."""
     pattern = fields.text("hybrid_override_pattern")
+    if pattern and len(pattern) != count:
+        raise Unsizable(
+            f"{fields.name}: {fields.path}hybrid_override_pattern has {len(pattern)} letters for {count} layers"
+        )
     letters = {"M": MAMBA, "*": FULL}
-    return [letters.get(letter, "none") for letter in pattern] if len(pattern) == count else []
+    return [letters.get(letter, "none") for letter in pattern]
 
 
 _NAMES = {

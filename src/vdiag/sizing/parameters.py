@@ -27,7 +27,9 @@ GATED_NOT = frozenset(  # model types whose MLP has two matrices, without a gate
         "codegen",
     ]
 )
-UNCOUNTED = frozenset(["dbrx", "mpt", "qwen"])  # whose fields mean something else
+UNCOUNTED = frozenset(
+    ["dbrx", "mpt", "qwen", "zamba2"]
+)  # whose fields mean something else, or whose layers share
 EXPERTS = ("num_experts", "moe_num_experts", "n_routed_experts", "num_local_experts")
 INTERMEDIATE = (
     "intermediate_size",
@@ -190,7 +192,10 @@ def _mlp(fields: Fields, at: int, hidden: int, part: Part) -> None:
     if not experts:
         part.mlp += matrices * hidden * _width(fields, at, hidden)
         return
-    width = fields.whole("moe_intermediate_size", default=_width(fields, at, hidden))
+    if fields.type.startswith("llama4"):
+        width = fields.whole("intermediate_size")  # that of a layer without experts has another name
+    else:
+        width = fields.whole("moe_intermediate_size", default=_width(fields, at, hidden))
     part.experts += experts * matrices * hidden * width
     part.padding += experts * matrices * (_up(hidden, 256) * _up(width, 128) - hidden * width)
     part.whole += experts * hidden
@@ -209,6 +214,9 @@ def _experts(fields: Fields, at: int) -> int:
     experts = fields.whole(*EXPERTS, least=0)
     if experts < 2:
         return 0
+    pattern = fields.text("hybrid_override_pattern")
+    if at < len(pattern):
+        return experts if pattern[at] == "E" else 0
     listed = fields.get("moe_layer_freq")
     if isinstance(listed, list):
         return experts if at < len(listed) and listed[at] else 0
@@ -237,7 +245,11 @@ def _width(fields: Fields, at: int, hidden: int) -> int:
             return fields.checked(f"{name}[{at}]", each[at])
     if fields.type.startswith("llama4"):
         return fields.whole("intermediate_size_mlp", *INTERMEDIATE)
-    return fields.whole(*INTERMEDIATE, default=4 * hidden)
+    width = fields.whole(*INTERMEDIATE, default=4 * hidden)
+    if fields.type == "lfm2" and fields.flag("block_auto_adjust_ff_dim"):
+        width = int(fields.number("block_ffn_dim_multiplier", 1.0) * (2 * width // 3))
+        return max(1, _up(width, fields.whole("block_multiple_of", default=256)))
+    return width
 
 
 def _width_of_block(fields: Fields, block: dict[str, object], at: int, hidden: int) -> int:
