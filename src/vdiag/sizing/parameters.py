@@ -199,7 +199,13 @@ def _mlp(fields: Fields, at: int, hidden: int, part: Part) -> None:
     part.experts += experts * matrices * hidden * width
     part.padding += experts * matrices * (_up(hidden, 256) * _up(width, 128) - hidden * width)
     part.whole += experts * hidden
-    shared = fields.whole("shared_expert_intermediate_size", "shared_intermediate_size", default=0, least=0)
+    shared = fields.whole(
+        "shared_expert_intermediate_size",
+        "shared_intermediate_size",
+        "moe_shared_expert_intermediate_size",
+        default=0,
+        least=0,
+    )
     if not shared:
         shared = fields.whole("n_shared_experts", "moe_num_shared_experts", default=0, least=0) * width
     if fields.type.startswith("llama4"):
