@@ -269,6 +269,11 @@ def test_what_cannot_be_sized_says_why(tmp_path: Path, fields: dict[str, Any], s
             struct.pack("<Q", 57) + b'{"a":{"dtype":"BF16","shape":[9],"data_offsets":[-1,18]}}',
             "nothing sound",
         ),
+        (
+            struct.pack("<Q", 58) + b'{"a":{"dtype":"BF16","shape":[9999],"data_offsets":[0,9]}}' + b"0" * 9,
+            "nothing sound",
+        ),
+        (struct.pack("<Q", 49) + b'{"a":{"dtype":7,"shape":"x","data_offsets":null}}', "nothing sound"),
     ],
 )
 def test_a_broken_weight_file_is_named(tmp_path: Path, data: bytes, says: str) -> None:

@@ -16,7 +16,7 @@ from vdiag.sizing.kv import Setting
 from vdiag.sizing.layers import CROSS, FAMILIAR, SLIDING, Layer, is_latent, kv_heads, layers_of
 from vdiag.sizing.parameters import parameters_of
 from vdiag.sizing.safetensors import Tensor
-from vdiag.sizing.weights import Split, Weights, of_parameters, of_tensors
+from vdiag.sizing.weights import Piece, Split, Weights, of_parameters, of_pieces, pieces
 
 FULL_CARD = 70 * GIB  # from here on vLLM's defaults are those of a large card
 LARGEST_CARD = 160 * GIB
@@ -77,14 +77,13 @@ def plan(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
     Raises:
         Unsizable: its config, or the call, makes none possible.
     """
-    made = planned(config, tensors, ask)
-    made.memory.levers = enough_cards(
-        choices(config, made, ask, lambda tried: planned(config, tensors, tried))
-    )
+    found = pieces(tensors)
+    made = planned(config, found, ask)
+    made.memory.levers = enough_cards(choices(config, made, ask, lambda tried: planned(config, found, tried)))
     return made
 
 
-def planned(config: Config, tensors: Sequence[Tensor], ask: Ask) -> Plan:
+def planned(config: Config, tensors: Sequence[Piece], ask: Ask) -> Plan:
     """The plan for a model as it is asked for; raises Unsizable."""
     layers = layers_of(config)
     _startable(config, ask)
@@ -221,7 +220,7 @@ def _cache_is_fp8(config: Config) -> bool:
 def _weights(
     config: Config,
     layers: list[Layer],
-    tensors: Sequence[Tensor],
+    tensors: Sequence[Piece],
     setting: Setting,
     ask: Ask,
     stages: list[range],
@@ -230,7 +229,7 @@ def _weights(
     ways = ask.tp * (ask.dp if ask.experts else 1)
     split = Split(stages, len(layers), ask.tp, ways, 1 if is_latent(config.model) else _heads(config))
     if tensors:
-        return of_tensors(tensors, config, setting, split, ask.quantization), ""
+        return of_pieces(tensors, config, setting, split, ask.quantization), ""
     try:
         return of_parameters(parameters_of(config, layers), config, setting, split, ask.quantization), ""
     except Unsizable as error:
@@ -238,7 +237,7 @@ def _weights(
 
 
 def _weights_share(
-    config: Config, layers: Sequence[Layer], weights: Sequence[Weights], tensors: Sequence[Tensor], stage: int
+    config: Config, layers: Sequence[Layer], weights: Sequence[Weights], tensors: Sequence[Piece], stage: int
 ) -> list[Share]:
     """The weights; estimated where the parameters of a form that is not known to the byte are counted."""
     if not weights:

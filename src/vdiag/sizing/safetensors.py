@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import re
 import struct
 from collections.abc import Iterator
@@ -13,6 +14,7 @@ from vdiag.sizing.config import Unsizable
 
 LONGEST_HEADER = 100 << 20  # bytes; the format's own limit
 MOST_INDEX = 64 << 20
+MOST_AXES = 16
 SIZES = {
     "F64": 8.0,
     "F32": 4.0,
@@ -123,6 +125,9 @@ def _tensor(path: Path, name: str, entry: object, room: int) -> Tensor:
             f"{path}: {name[:80]!r} ends at byte {offsets[1]} of {room}: the file is cut off, load it again"
         )
     assert isinstance(entry, dict)
+    each = SIZES.get(str(entry.get("dtype")))
+    if len(shape) > MOST_AXES or (each and math.prod(shape) * each != offsets[1] - offsets[0]):
+        raise Unsizable(f"{path}: the header says nothing sound of {name[:80]!r}")
     return Tensor(name, str(entry.get("dtype")), tuple(shape), offsets[1] - offsets[0])
 
 

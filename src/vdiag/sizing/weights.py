@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from vdiag.sizing.config import LAYERS, MOST_LAYERS, Config, Fields
 from vdiag.sizing.kv import MODEL_BYTES, Setting
@@ -17,6 +19,9 @@ _WHOLE = re.compile(
 )
 _KEYS = re.compile(r"\b(?:k_proj|v_proj)\b")
 _EXPERT = re.compile(r"\bexperts\b")
+_HEAD = re.compile(r"(?:^|\.)lm_head\.")
+_MEDIA = re.compile("visi|visual|audio|encoder")
+_DIGITS = re.compile(r"\d+")
 _ENDS = re.compile(r"(?:^|\.)(?:embed_tokens|wte|word_embeddings|embedding)\.|(?:^|\.)lm_head\.")
 
 
@@ -41,8 +46,66 @@ class Weights:
     total: int = 0  # bytes of the whole model
 
 
-def of_tensors(
-    tensors: Iterable[Tensor], config: Config, setting: Setting, split: Split, online: str = ""
+@dataclass
+class Piece:
+    """Tensors of one kind in one layer: what they come to does not depend on their number."""
+
+    kind: Kind
+    layer: int | None
+    size: int = 0  # bytes in the files
+    floats: int = 0  # numbers of 16 bits and more among them
+    rest: int = 0  # bytes of the others
+
+
+class Kind(NamedTuple):
+    """How tensors of a name are divided over cards, and whether they are loaded."""
+
+    part: str  # whole | keys | experts | matrices
+    head: bool  # the output matrix
+    ends: bool  # the embedding or the output matrix
+    media: bool  # of the part that sees or hears
+    matrix: bool  # quantised where weights are quantised while loading
+
+
+def pieces(tensors: Iterable[Tensor]) -> list[Piece]:
+    """The tensors put together by layer and kind."""
+    kinds: dict[tuple[str, bool], Kind] = {}
+    found: dict[tuple[Kind, int | None], Piece] = {}
+    for tensor in tensors:
+        if tensor.name.startswith("mtp."):  # they predict further tokens, and are not loaded
+            continue
+        form = _DIGITS.sub("0", tensor.name), len(tensor.shape) > 1
+        kind = kinds.get(form) or kinds.setdefault(form, _kind(*form))
+        layer = _LAYER.search(tensor.name)
+        at = int(layer[1] or layer[2]) if layer and not kind.media else None
+        piece = found.get((kind, at)) or found.setdefault((kind, at), Piece(kind, at))
+        piece.size += tensor.size
+        if tensor.dtype in FLOATS:
+            piece.floats += math.prod(tensor.shape)
+        else:
+            piece.rest += tensor.size
+    return list(found.values())
+
+
+def _kind(name: str, matrix: bool) -> Kind:
+    ends = bool(_ENDS.search(name))
+    if (not matrix and not re.search(r"\bbias$|experts", name)) or _WHOLE.search(name):
+        part = "whole"
+    elif _KEYS.search(name):
+        part = "keys"
+    else:
+        part = "experts" if _EXPERT.search(name) else "matrices"
+    return Kind(
+        part,
+        bool(_HEAD.search(name)),
+        ends,
+        bool(_MEDIA.search(name)),
+        matrix and not ends and part != "whole",
+    )
+
+
+def of_pieces(
+    found: Iterable[Piece], config: Config, setting: Setting, split: Split, online: str = ""
 ) -> list[Weights]:
     """What the files' tensors come to on a card of each stage.
 
@@ -51,29 +114,19 @@ def of_tensors(
     """
     tied = config.model.get("tie_word_embeddings") or config.top.get("tie_word_embeddings")
     cast = MODEL_BYTES[setting.dtype] if config.quantization is None else 0
-    sizes, total = [0.0] * len(split.stages), 0
-    for tensor in tensors:
-        if (tied and re.search(r"(?:^|\.)lm_head\.", tensor.name)) or tensor.name.startswith("mtp."):
+    last = len(split.stages) - 1
+    sizes, total = [0.0] * len(split.stages), 0.0
+    for piece in found:
+        if (tied and piece.kind.head) or (piece.layer is not None and piece.layer >= split.count):
             continue
-        layer = _LAYER.search(tensor.name)
-        at = int(layer[1] or layer[2]) if layer else None
-        if at is not None and at >= split.count and not re.search("visi|audio|encoder", tensor.name):
-            continue
-        size = tensor.size
-        if cast and tensor.dtype in FLOATS:
-            elements = 1
-            for extent in tensor.shape:
-                elements *= extent
-            matrix = len(tensor.shape) > 1 and not (_ENDS.search(tensor.name) or _WHOLE.search(tensor.name))
-            size = int(elements * (_online(online, cast) if matrix else cast))
+        size: float = piece.size
+        if cast:
+            size = piece.floats * (_online(online, cast) if piece.kind.matrix else cast) + piece.rest
         total += size
-        mine = size / split.ways(tensor)
         for stage, layers in enumerate(split.stages):
-            if at is not None and not re.search("visi|audio", tensor.name):
-                sizes[stage] += mine if at in layers else 0
-            elif not (_ENDS.search(tensor.name) and 0 < stage < len(split.stages) - 1):
-                sizes[stage] += mine if stage in (0, len(split.stages) - 1) else 0
-    return [Weights(int(size), "from the safetensors headers", 0, total) for size in sizes]
+            if piece.layer in layers if piece.layer is not None else stage in (0, last):
+                sizes[stage] += size / split.ways(piece.kind.part)
+    return [Weights(int(size), "from the safetensors headers", 0, int(total)) for size in sizes]
 
 
 @dataclass(frozen=True)
@@ -86,15 +139,11 @@ class Split:
     expert_ways: int
     kv_heads: int
 
-    def ways(self, tensor: Tensor) -> int:
-        """Over how many ranks a tensor is divided."""
-        if len(tensor.shape) < 2 and not re.search(r"\bbias$|experts", tensor.name):
-            return 1
-        if _WHOLE.search(tensor.name):
-            return 1
-        if _KEYS.search(tensor.name):
-            return min(self.tp, self.kv_heads)
-        return self.expert_ways if _EXPERT.search(tensor.name) else self.tp
+    def ways(self, part: str) -> int:
+        """Over how many ranks a kind of tensors is divided."""
+        if part == "keys":
+            return min(self.tp, max(1, self.kv_heads))
+        return {"whole": 1, "experts": self.expert_ways}.get(part, self.tp)
 
 
 def of_parameters(
