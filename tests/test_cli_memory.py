@@ -107,6 +107,7 @@ def test_weights_alone_are_too_much(tmp_path: Path) -> None:
     assert status == 1
     assert said["memory"]["kv_gib"] < 0
     assert "fitting_len" not in said["memory"]
+    assert said["flags"] == []
 
 
 @pytest.mark.parametrize(

@@ -36,8 +36,9 @@ def render(plan: Plan, *, width: int, everything: bool = False) -> Page:
         page.heading("Notes")
         for note in plan.memory.notes:
             page.prose(note, first="- ", indent="  ")
-    page.heading("Flags")
-    page.command(" ".join(plan.flags))
+    if plan.flags:
+        page.heading("Flags")
+        page.command(" ".join(plan.flags))
     return page
 
 

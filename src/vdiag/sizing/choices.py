@@ -31,6 +31,8 @@ def choices(config: Config, made: Plan, ask: Ask, planner: Planner) -> list[Leve
             other = planner(tried)
         except Unsizable:  # vLLM cannot be started so
             continue
+        if "tensor_parallel_size" in name and (other.memory.kv_gib or 0) <= 0:
+            continue  # so many cards are no answer yet
         gives = _gives(made, other)
         if gives:
             found.append(

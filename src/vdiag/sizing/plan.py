@@ -144,7 +144,7 @@ def planned(config: Config, tensors: Sequence[Piece], ask: Ask) -> Plan:
         weights_gib=_gib(weights[0].total) if weights else None,
         weights_how=weights[0].how if weights else "",
         range_gib=(_gib(low), _gib(high)),
-        flags=_flags(ask, setting, memory),
+        flags=[] if fits is False and not memory.fitting_len else _flags(ask, setting, memory),
         said=_said(memory, fits, pool is None),
     )
 
