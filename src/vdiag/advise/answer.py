@@ -11,6 +11,8 @@ from vdiag.advise.budget import budget
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import load
+from vdiag.advise.secrets import open_value
+from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
     Changes,
@@ -76,10 +78,10 @@ def answer(
             vllm=_text(context.get("vllm")),
             engine=_text(context.get("engine")),
             model=_text(context.get("model")),
-            args=context.get("args") or {},
+            args={name: open_value(name, value) for name, value in (context.get("args") or {}).items()},
             deploy=context.get("deploy"),
         ),
-        diagnoses=[_diagnosis(f, inputs, context) for f in conclusion.findings],
+        diagnoses=[_diagnosis(f, inputs, context, blames) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
@@ -220,7 +222,8 @@ def _deploy(events: list[Event]) -> dict[str, str]:
     for event in events:
         env = event.envelope
         if "/" in env.unit:  # kubectl's pod/container
-            return {"deploy": "kubernetes", "pod": _speaker(events).partition("/")[0]}
+            pod, _, container = _speaker(events).partition("/")
+            return {"deploy": "kubernetes", "pod": pod, "pod_container": container}
         if env.host and env.unit and env.kind is not Kind.KERNEL:
             return {"deploy": "systemd"}
         if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):
@@ -235,10 +238,14 @@ def _speaker(events: list[Event]) -> str:
     return Counter(own).most_common(1)[0][0]
 
 
-def _diagnosis(finding: Finding, inputs: list[Input], context: dict[str, Any]) -> Diagnosis:
+def _diagnosis(
+    finding: Finding, inputs: list[Input], context: dict[str, Any], blames: list[Blame]
+) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts}
+    others = [other.episode.events for other in reversed(blames) if other is not blame]
+    facts["shown"] = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

@@ -14,6 +14,7 @@ from typing import Any
 from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
+from vdiag.advise.written import corrected
 from vdiag.model import Fix
 from vdiag.rulebook.schema import FixRule, Rule
 
@@ -201,12 +202,17 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         env: dict[str, str | None] = {name: str(_value(value, known)) for name, value in fix.env.items()}
         env.update((_text(name, known), None) for name in gone)
         container = {name: _value(value, known) for name, value in fix.container.items()}
-        lines = form.change(set_, unset, env, _placed(context, known), container)
+        placed = _placed(context, known)
+        lines = form.change(set_, unset, env, placed, container)
         if container and not lines:
             return None  # this way of running a server has no such setting
-        run += lines
+        whole = corrected(set_, unset, env, container, placed) if lines else []
         return Fix(
-            do=_text(fix.do, known), run=run, safety=fix.safety, note=_text(" ".join(fix.note.split()), known)
+            do=_text(fix.do, known),
+            run=[*run, *(whole or lines)],
+            safety=fix.safety,
+            note=_text(" ".join(fix.note.split()), known),
+            change=[*run, *lines] if whole else [],
         )
     except Unknown:
         return None
@@ -237,9 +243,14 @@ def _without_unset(run: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _placed(context: Mapping[str, Any], known: Known) -> dict[str, Any]:
-    """The episode's facts, with the unit and the compose service as commands name them."""
+    """The episode's facts, with the unit, the compose service and the Deployment as commands name them."""
     unit = known.get("unit_name")
-    return {**context, **({"unit": unit} if unit else {}), "service": known.get("compose_service")}
+    return {
+        **context,
+        **({"unit": unit} if unit else {}),
+        "service": known.get("compose_service"),
+        "deployment": known.get("deployment_name"),
+    }
 
 
 def _admits(fix: FixRule, vllm: str | None) -> bool:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import re
 from bisect import bisect_right
 from collections import defaultdict
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
@@ -183,7 +183,8 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
             continue
         for name, value in match.captures.items():
             if name == "args":
-                facts.setdefault("args", _arguments(str(value)))
+                if "args" not in facts:
+                    facts["args"], facts["args_opaque"], facts["args_cut"] = _arguments(str(value))
             elif name == "deploy":
                 facts[name] = _RUN_WITH.get(str(value), value)
             else:
@@ -191,18 +192,26 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
     return facts
 
 
-def _arguments(text: str) -> dict[str, Any]:
-    """`{'max_model_len': 8192, …}` as vLLM prints it; empty where it was cut.
+_OBJECT = re.compile(
+    r"<[A-Za-z_][\w.]*(?:: (?:'[^'\n]*'|[\w.-]+))?>"
+)  # `<Backend.FLASH: 1>`, outside of quotes
+_QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|" + _OBJECT.pattern)
 
-    An object (`LoRAModulePath(name='sql', …)`) becomes a mapping of what is named in it; what else is no literal is left out.
+
+def _arguments(text: str) -> tuple[dict[str, Any], tuple[str, ...], bool]:
+    """`{'max_model_len': 8192, …}` as vLLM prints it: (values, names whose values are no literals, whether it was cut).
+
+    An object in a list (`LoRAModulePath(name='sql', …)`) becomes a mapping of what is named in it; other values that are no literal
+    are named only. Empty where nothing can be read.
     """
     text = text.strip()
     if not text.startswith("{"):
         text = "{" + text
-    if not text.endswith("}"):
+    cut = not text.endswith("}")
+    if cut:
         text += "}"
     if len(text) > 20_000:
-        return {}
+        return {}, (), True
     import ast
 
     def plain(node: ast.expr) -> Any:
@@ -213,14 +222,20 @@ def _arguments(text: str) -> dict[str, Any]:
         return ast.literal_eval(node)
 
     found: dict[str, Any] = {}
+    opaque: list[str] = []
+    text = _QUOTED.sub(lambda part: part[0] if part[0][0] != "<" else "_object", text)
     try:
         written = ast.parse(text, mode="eval").body
         if not isinstance(written, ast.Dict):
-            return {}
+            return {}, (), cut
         for key, node in zip(written.keys, written.values, strict=True):
             if isinstance(key, ast.Constant):
-                with suppress(ValueError, TypeError):
+                if isinstance(node, ast.Call):
+                    opaque.append(str(key.value))
+                try:
                     found[str(key.value)] = plain(node)
+                except (ValueError, TypeError):
+                    opaque.append(str(key.value))
     except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return {}
-    return found
+        return {}, (), cut
+    return found, tuple(dict.fromkeys(opaque)), cut

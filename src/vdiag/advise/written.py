@@ -1,0 +1,223 @@
+"""A whole command with a change, in the form its user runs: lines ready to paste.
+
+A command longer than a terminal is wide goes on with `\\` at the ends of its lines, an option a line. Lines that start
+with `#` say where the next lines go; they are harmless in a shell, a unit file and YAML.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from vdiag.advise import container as box
+from vdiag.advise.argument_list import options
+from vdiag.advise.command import Command, changed, option_words
+from vdiag.advise.shown import Shown
+from vdiag.advise.words import Unsafe, Word, in_unit
+
+WIDE = 76  # columns of a command on one line; a terminal of 80 indents it by four
+_NAME = re.compile(r"[A-Za-z0-9][\w.:@-]{0,254}")
+
+
+def corrected(
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    """The user's own command with a change; empty where the log does not show it whole, or it cannot be carried over."""
+    shown = context.get("shown")
+    command = shown.command if isinstance(shown, Shown) else None
+    if command is None:
+        return []
+    if command.form not in ("cli", "docker") and not (set_ or unset):
+        return []  # the change alone is a whole drop-in or fragment
+    if command.rebuilt and command.form == "docker" and not (set_ or unset):
+        return []
+    try:
+        made = changed(command, set_, unset, env, container, str(context.get("vllm") or ""))
+        lines = _FORMS[command.form](made, env, container, context)
+    except Unsafe:
+        return []
+    return lines if all(line.isprintable() for line in lines) else []
+
+
+def _rows(command: Command) -> list[list[Word]]:
+    """The words in the groups that a line is not broken in."""
+    head = list(command.head)
+    rows: list[list[Word]] = []
+    at = 0
+    if len(head) > 2 and head[0].value.rpartition("/")[2] in ("docker", "podman"):
+        rows.append(head[:2])
+        at = 2
+        while at < len(head):
+            count = option_words(head[at].value) if head[at].value.startswith("-") else 1
+            rows.append(head[at : at + count])
+            at += count
+    else:
+        rows.append(head)
+    for option in options([word.value for word in command.words], None):
+        own = command.words[option.at : option.at + option.count]
+        if not option.flag and len(rows[-1]) < 4:
+            rows[-1] = [*rows[-1], *own]
+        else:
+            rows.append(own)
+    return [row for row in rows if row]
+
+
+def _lines(command: Command, start: str = "") -> list[str]:
+    """The command on one line, or on several that go on."""
+    rows = [" ".join(word.raw for word in row) for row in _rows(command)]
+    front = "".join(f"{name}={value} " for name, value in command.env.items())
+    rows[0] = f"{start}{front}{rows[0]}"
+    if len(" ".join(rows)) <= WIDE:
+        return [" ".join(rows)]
+    return [
+        f"{'  ' if i else ''}{row}{' ' + chr(92) if i < len(rows) - 1 else ''}" for i, row in enumerate(rows)
+    ]
+
+
+def _cli(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    gone = [name for name, value in env.items() if value is None]
+    return [*([f"unset {' '.join(gone)}"] if gone else []), *_lines(command)]
+
+
+def _systemd(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    name = str(context.get("unit") or command.around.get("unit") or "").removesuffix(".service")
+    unit = name if _NAME.fullmatch(name) else "<unit>"
+    rows = [f"Environment={in_unit(f'{name}={value}')}" for name, value in env.items() if value is not None]
+    if gone := [name for name, value in env.items() if value is None]:
+        rows.append(f"UnsetEnvironment={' '.join(gone)}")
+    rows += box.unit(container)
+    told = [f"# by what the server printed; compare with: systemctl cat {unit}"] if command.rebuilt else []
+    return [
+        f"sudo systemctl edit {unit}", "# put these lines into the editor:", *told,
+        "[Service]", *rows, "ExecStart=", *_lines(command, "ExecStart="),
+        "# then:", f"sudo systemctl restart {unit}",
+    ]  # fmt: skip
+
+
+def _docker(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    tool = command.head[0].raw
+    name = ""
+    values = [word.value for word in command.head]
+    for at, word in enumerate(values):
+        if word == "--name" and at + 1 < len(values):
+            name = values[at + 1]
+        elif word.startswith("--name="):
+            name = word[7:]
+    first = [f"{tool} rm -f {name}"] if _NAME.fullmatch(name) else []
+    return [*first, *_lines(command)]
+
+
+def _compose(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    service = str(command.around.get("service") or context.get("service") or "")
+    service = service if _NAME.fullmatch(service) else ""
+    lines = [
+        f"# in the service {service} of your compose file:"
+        if service
+        else "# in the service of your compose file:"
+    ]
+    lines += box.compose(container)
+    kept = {name: value for name, value in env.items() if value is not None}
+    if kept:
+        lines += ["environment:", *(f"  {name}: {json.dumps(value)}" for name, value in kept.items())]
+    key = command.around.get("key", "command")
+    lines += [*_told(command), f"{key}:  # the whole list", *_items(command, "  ")]
+    if gone := [name for name, value in env.items() if value is None]:
+        lines.append(f"# take out of environment: and env_file: {', '.join(gone)}")
+    return [*lines, "# then:", f"docker compose up -d {service}".rstrip()]
+
+
+def _told(command: Command) -> list[str]:
+    return ["# keep `vllm serve` in front of it where it stands there now:"] if command.rebuilt else []
+
+
+def _items(command: Command, indent: str) -> list[str]:
+    """The words as items of a YAML list; quoted as JSON, which YAML reads too."""
+    if command.inner:
+        words = [*command.outer, Word(_inner(command), "")]
+    else:
+        words = [*command.head, *command.words]
+    return [f"{indent}- {json.dumps(word.raw, ensure_ascii=False)}" for word in words]
+
+
+def _inner(command: Command) -> str:
+    """What stands in one word behind `sh -c`."""
+    words = [f"{name}={value}" for name, value in command.env.items()]
+    return " ".join([*words, *(word.raw for word in (*command.head, *command.words))])
+
+
+def _kubernetes(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    deployment = str(command.around.get("deployment") or context.get("deployment") or "")
+    name = str(command.around.get("pod_container") or context.get("pod_container") or "")
+    mine, pod = box.kubernetes(container)
+    rows = list(mine)
+    kept = {name: value for name, value in env.items() if value is not None}
+    if kept:
+        rows.append("env:")
+        for variable, value in kept.items():
+            rows += [f"  - name: {variable}", f"    value: {json.dumps(value)}"]
+    key = command.around.get("key", "args")
+    rows += [*_told(command), f"{key}:  # the whole list", *_items(command, "  ")]
+    gone = [name for name, value in env.items() if value is None]
+    taken = [f"# take out of env: {', '.join(gone)}"] if gone else []
+    if not _NAME.fullmatch(deployment) or deployment.startswith("-"):
+        lines = ["# in the container of your manifest:", *rows, *taken]
+        if pod:
+            lines += ["# in the pod's spec, beside `containers:`", *pod]
+        return [*lines, "# then:", "kubectl apply -f <manifest.yaml>"]
+    return [
+        f"kubectl patch deployment {deployment} --patch-file /dev/stdin <<'EOF'",
+        "spec:", "  template:", "    spec:", *(f"      {row}" for row in pod), "      containers:",
+        f"        - name: {json.dumps(name) if _NAME.fullmatch(name) else '<container>'}",
+        *(f"          {row}" for row in rows),
+        "EOF", *taken,
+    ]  # fmt: skip
+
+
+def _python(
+    command: Command,
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    raise Unsafe("a script is not rebuilt from words")
+
+
+_FORMS = {
+    "cli": _cli,
+    "systemd": _systemd,
+    "docker": _docker,
+    "compose": _compose,
+    "kubernetes": _kubernetes,
+    "python": _python,
+}
