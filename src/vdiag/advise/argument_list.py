@@ -40,7 +40,7 @@ class Option(NamedTuple):
     off: bool  # `--no-…`
     inline: bool  # the value is glued to the flag: `--flag=value`
     at: int  # index of its first word
-    count: int  # number of words
+    size: int  # number of words
     values: tuple[str, ...]
 
 

@@ -36,6 +36,7 @@ class Command:
     around: dict[str, Any] = field(
         default_factory=dict
     )  # names: unit, service, deployment, pod_container, key
+    hidden: list[str] = field(default_factory=list)  # secrets that a placeholder stands for now
 
     @property
     def quote(self) -> Quote:
@@ -84,8 +85,8 @@ def changed(
     for name, value in set_.items():
         if value is not None:
             words = _with(words, name, value, command, version)
-    made = replace(command, words=words, head=list(command.head), env=dict(command.env))
-    made.env = {name: _assigned(name, raw) for name, raw in made.env.items()}
+    made = replace(command, words=words, head=list(command.head))
+    made.env = {name: _assigned(name, raw, made) for name, raw in command.env.items()}
     if command.head and command.head[0].value.rpartition("/")[2] in ("docker", "podman"):
         _docker(made, env, container)
     elif command.form == "cli":
@@ -104,19 +105,26 @@ def _hidden_value(word: Word) -> str:
     return secrets.without(word.value)
 
 
-def _assigned(name: str, raw: str) -> str:
+def _assigned(name: str, raw: str, made: Command) -> str:
     """A variable's value, as it was spelled or as a placeholder."""
     value = raw.strip("'\"")
     shown = secrets.assigned(name, value)
-    return raw if shown == value else quote(shown)
+    if shown == value:
+        return raw
+    made.hidden.append(value)
+    return quote(shown)
 
 
 def _opened(words: list[Word], command: Command, version: str | None) -> list[Word]:
     """Words with a placeholder for each secret that the name of its flag or JSON key tells."""
     made: list[Word] = []
     for option in options([word.value for word in words], version):
-        own = words[option.at : option.at + option.count]
+        own = words[option.at : option.at + option.size]
         if option.flag and option.values and _holds_secret(option.flag, option.key):
+            if all(map(secrets.reference, option.values)):
+                made += own
+                continue
+            command.hidden += option.values
             shown = secrets.placeholder(option.key or option.flag)
             name = own[0].value.partition("=")[0]
             if option.inline:
@@ -140,7 +148,7 @@ def _json_opened(option: Option, own: list[Word], command: Command) -> list[Word
         if secrets.of_name(option.values[0]):
             raise Unsafe("it holds what cannot be shown") from None
         return own
-    shown = _keys_opened(read)
+    shown = _keys_opened(read, command.hidden)
     if shown == read:
         return own
     text = json.dumps(shown, ensure_ascii=False)
@@ -149,16 +157,19 @@ def _json_opened(option: Option, own: list[Word], command: Command) -> list[Word
     return [own[0], _spelled(text, command)]
 
 
-def _keys_opened(value: Any) -> Any:
+def _keys_opened(value: Any, hidden: list[str]) -> Any:
+    """JSON with a placeholder for each secret that its key tells; what was there goes to `hidden`."""
     if isinstance(value, dict):
-        return {
-            key: secrets.placeholder(key)
-            if secrets.of_name(key) and isinstance(item, str)
-            else _keys_opened(item)
-            for key, item in value.items()
-        }
+        made = {}
+        for key, item in value.items():
+            if secrets.of_name(key) and isinstance(item, str) and not secrets.reference(item):
+                hidden.append(item)
+                made[key] = secrets.placeholder(f"--{key.replace('_', '-')}")
+            else:
+                made[key] = _keys_opened(item, hidden)
+        return made
     if isinstance(value, list):
-        return [_keys_opened(item) for item in value]
+        return [_keys_opened(item, hidden) for item in value]
     return secrets.without(value) if isinstance(value, str) else value
 
 
@@ -180,7 +191,7 @@ def _without(words: list[Word], name: str, version: str | None) -> list[Word]:
         index
         for option in options([word.value for word in words], version)
         if option.flag == flag
-        for index in range(option.at, option.at + option.count)
+        for index in range(option.at, option.at + option.size)
     }
     return [word for index, word in enumerate(words) if index not in gone]
 
@@ -232,7 +243,7 @@ def _replaced(words: list[Word], present: Sequence[Option], own: list[Word]) -> 
             continue
         if option is present[-1]:
             made += own
-        index += option.count
+        index += option.size
     return made
 
 
@@ -244,7 +255,7 @@ def _other_model(words: list[Word], present: Sequence[Option], model: str, comma
     if not first.flag:
         return [*words[: first.at], new, *words[first.at + 1 :]]
     own = [_glued(words[first.at], new, command)] if first.inline else [words[first.at], new]
-    return [*words[: first.at], *own, *words[first.at + first.count :]]
+    return [*words[: first.at], *own, *words[first.at + first.size :]]
 
 
 def _merged(
@@ -350,16 +361,20 @@ def _variable(row: Sequence[Word]) -> str:
 
 def _variable_opened(row: list[Word], made: Command) -> list[Word]:
     """An option with a placeholder for its secret."""
+    if row and (glued := re.fullmatch(r"-e=?([A-Za-z_]\w*=.*)", row[0].value, re.DOTALL)):
+        row = [Word("-e", "-e"), _spelled(glued[1], made)]
     flag, value = _flag(row), _value(row)
     if flag == "--env" and "=" in value:
         name, _, held = value.partition("=")
         shown = secrets.assigned(name, held)
         if shown != held:
+            made.hidden.append(held)
             text = f"{name}={shown}"
             spelled = Word(f"{name}={made.quote(shown)}", text)
             return [row[0], spelled] if len(row) > 1 else [Word(f"--env={spelled.raw}", f"--env={text}")]
         return row
     if secrets.of_flag(flag) and value:
+        made.hidden.append(value)
         return [Word(flag, flag), _spelled(secrets.placeholder(flag), made)]
     return [Word(made.quote(text), text) if (text := secrets.without(word.value)) != word.value else word
             for word in row]  # fmt: skip

@@ -22,8 +22,12 @@ from typing import NamedTuple
 # The front end's parser has moved twice.
 PARSERS = ("engine/arg_utils.py", "entrypoints/openai/cli_args.py", "entrypoints/common/cli_args.py")
 # Where config classes and the names of their types stand.
-CONFIGS = ("config.py", "config/*.py", "entrypoints/chat_utils.py", "renderers/*.py", "tool_parsers/*.py")
-CONFIGS += (
+CONFIGS = (
+    "config.py",
+    "config/*.py",
+    "entrypoints/chat_utils.py",
+    "renderers/*.py",
+    "tool_parsers/*.py",
     "entrypoints/anthropic/*.py",
     "model_executor/layers/quantization/__init__.py",
     "pooling_params.py",

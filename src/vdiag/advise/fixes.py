@@ -14,6 +14,7 @@ from typing import Any
 from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
+from vdiag.advise.shown import Shown
 from vdiag.advise.written import corrected
 from vdiag.model import Fix
 from vdiag.rulebook.schema import FixRule, Rule
@@ -202,8 +203,9 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         env: dict[str, str | None] = {name: str(_value(value, known)) for name, value in fix.env.items()}
         env.update((_text(name, known), None) for name in gone)
         container = {name: _value(value, known) for name, value in fix.container.items()}
-        placed = _placed(context, known)
-        lines = form.change(set_, unset, env, placed, container)
+        changes = bool(set_ or unset or env or container)
+        placed = _placed(context, known) if changes else {}
+        lines = form.change(set_, unset, env, placed, container) if changes else []
         if container and not lines:
             return None  # this way of running a server has no such setting
         whole = corrected(set_, unset, env, container, placed) if lines else []
@@ -244,13 +246,14 @@ def _without_unset(run: list[str]) -> tuple[list[str], list[str]]:
 
 def _placed(context: Mapping[str, Any], known: Known) -> dict[str, Any]:
     """The episode's facts, with the unit, the compose service and the Deployment as commands name them."""
-    unit = known.get("unit_name")
-    return {
-        **context,
-        **({"unit": unit} if unit else {}),
+    shown = context.get("shown")
+    around = shown.command.around if isinstance(shown, Shown) and shown.command is not None else {}
+    names = {
+        "unit": known.get("unit_name"),
         "service": known.get("compose_service"),
         "deployment": known.get("deployment_name"),
     }
+    return {**around, **context, **{name: value for name, value in names.items() if value}}
 
 
 def _admits(fix: FixRule, vllm: str | None) -> bool:

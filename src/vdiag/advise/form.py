@@ -14,7 +14,7 @@ from typing import Any
 
 from vdiag.advise import container as box
 from vdiag.advise.arguments import flag_of
-from vdiag.advise.shown import FORMS
+from vdiag.advise.shown import FORMS, Shown
 from vdiag.advise.values import plain, words_of
 from vdiag.advise.words import in_unit, quote
 
@@ -26,6 +26,9 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
 def deploy_of(context: Mapping[str, Any]) -> str:
     """How the server is run, one of FORMS: what the log showed, else a command line."""
     deploy = str(context.get("deploy") or "")
+    shown = context.get("shown")
+    if not deploy and isinstance(shown, Shown) and shown.command is not None:
+        return shown.command.form
     return deploy if deploy in FORMS else "cli"
 
 
@@ -153,7 +156,9 @@ def _compose(
     set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     service = str(context.get("service") or "")
-    lines = [f"# in the service {service} of your compose file:" if service else _SERVICE]
+    lines = [
+        f"# in the service {service} of your compose file:" if service.isprintable() and service else _SERVICE
+    ]
     lines += _other_model(set_, context, "in its command")
     set_ = _without_model(set_)
     lines += box.compose(context["container"])

@@ -17,7 +17,7 @@ Lines = Mapping[int, str]  # physical line → its text without the envelope
 
 MOST_ROWS = 200  # lines of one command or fragment
 _PROMPT = r"(?:[^\n]{0,80}?[$#%>❯+] +)?"
-_ENV = r"(?:[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|\S)*\s+)*"
+_ENV = r"(?:[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|<[^<>\n]*>|\S)*\s+)*"
 _BEFORE = r"(?:(?:sudo|env|nohup|exec|time)\s+)*"
 _SERVE = r"(?:[\w./~$-]*/)?vllm\s+serve\b|(?:[\w./~$-]*/)?python[\d.]*\s+-m\s+vllm\.entrypoints\.openai\.api_server\b"
 _TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_BEFORE}{_ENV}{_BEFORE}{_ENV}(?:{_SERVE})(?:\s|$))")
@@ -28,6 +28,7 @@ _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _YAML_START = re.compile(r"^(\s*)(?:- )?(?:image|command|args|entrypoint):(?:\s|$)")
 _DESCRIBED = re.compile(r"^(\s*)(Command|Args):\s*$")
 _CUT = re.compile(r"…|\.\.\.$|>$")
+_UNIT_FILE = re.compile(r"(?:# /\S*?/|[●○×*] |Unit )([\w:@-][\w:.@-]{0,200}\.service)\b")
 _TOOLS = ("sudo", "env", "nohup", "exec", "time")
 
 
@@ -35,13 +36,16 @@ def commands(lines: Lines) -> Iterator[tuple[int, Command | None]]:
     """(line, command) of each command that starts vLLM; None where one stands that is not whole or not understood."""
     for at in sorted(lines):
         text = lines[at]
-        if "vllm" not in text and "ExecStart" not in text:
+        if not any(word in text for word in ("vllm", "ExecStart", "docker run", "podman run")):
             continue
         for form, pattern in (("systemd", _EXEC), ("docker", _RUN), ("cli", _TYPED)):
             if found := pattern.match(text):
                 whole = _continued(lines, at, text[found.start("all") :])
-                if "vllm" in (whole or text) or form == "docker":
-                    yield at, _read(form, whole)
+                if "vllm" in (whole or text):
+                    command = _read(form, whole)
+                    if command is not None and form == "systemd" and (name := _unit_name(lines, at)):
+                        command.around["unit"] = name
+                    yield at, command
                 break
     yield from _fragments(lines)
     yield from _described(lines)
@@ -70,6 +74,14 @@ def _read(form: str, text: str | None) -> Command | None:
         return _of_words(form, shell(text))
     except Unsafe:
         return None
+
+
+def _unit_name(lines: Lines, at: int) -> str:
+    """The unit whose file or status page a line stands in, by the rows above it; empty if they do not tell."""
+    for row in range(at - 1, max(at - 40, 0), -1):
+        if found := _UNIT_FILE.match(lines.get(row, "")):
+            return found[1]
+    return ""
 
 
 def _unit(text: str) -> Command | None:

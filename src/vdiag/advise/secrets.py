@@ -20,7 +20,7 @@ _VALUE = re.compile(
     r"AIza[\w-]{20,}|glpat-[\w-]{10,}|nvapi-[\w-]{8,}|eyJ[\w-]{10,}\.[\w.-]+|(?i:bearer)\s+\S+"
 )
 _LOGIN = re.compile(r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)|(?<=://)[^/\s@:]{20,}(?=@)")
-_QUERY = re.compile(r"(?i)((?:[?&;]|^)[\w-]*(?:key|token|secret|password|sig|signature)=)[^&\s#]+")
+_QUERY = re.compile(r"(?i)([?&;][\w-]*(?:key|token|secret|password|sig|signature)=)(?![<$])[^&\s#]+")
 _REFERENCE = re.compile(r"\$\w+|\$\{\w+\}|\$\(\w+\)|%[A-Za-z]|<[^<>]*>")
 
 

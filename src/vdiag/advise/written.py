@@ -42,7 +42,10 @@ def corrected(
         lines = _FORMS[command.form](made, env, container, context)
     except Unsafe:
         return []
-    return lines if all(line.isprintable() for line in lines) else []
+    whole = "\n".join(lines)
+    if not all(map(str.isprintable, lines)) or any(len(text) > 3 and text in whole for text in made.hidden):
+        return []
+    return lines
 
 
 def _rows(command: Command) -> list[list[Word]]:
@@ -60,7 +63,7 @@ def _rows(command: Command) -> list[list[Word]]:
     else:
         rows.append(head)
     for option in options([word.value for word in command.words], None):
-        own = command.words[option.at : option.at + option.count]
+        own = command.words[option.at : option.at + option.size]
         if not option.flag and len(rows[-1]) < 4:
             rows[-1] = [*rows[-1], *own]
         else:
@@ -71,8 +74,11 @@ def _rows(command: Command) -> list[list[Word]]:
 def _lines(command: Command, start: str = "") -> list[str]:
     """The command on one line, or on several that go on."""
     rows = [" ".join(word.raw for word in row) for row in _rows(command)]
-    front = "".join(f"{name}={value} " for name, value in command.env.items())
-    rows[0] = f"{start}{front}{rows[0]}"
+    front = [f"{name}={value}" for name, value in command.env.items()]
+    if len(" ".join([*front, rows[0]])) <= WIDE:
+        front, rows[0] = [], " ".join([*front, rows[0]])
+    rows = [*front, *rows]
+    rows[0] = f"{start}{rows[0]}"
     if len(" ".join(rows)) <= WIDE:
         return [" ".join(rows)]
     return [
