@@ -77,7 +77,7 @@ def changed(
 
     Raises Unsafe where it cannot be written down whole.
     """
-    words = [word._replace(raw=command.quote(_hidden_value(word))) if _hidden_value(word) != word.value else word
+    words = [word if (text := secrets.without(word.value)) == word.value else _spelled(text, command)
              for word in command.words]  # fmt: skip
     words = _opened(words, command, version)
     for name in [*unset, *(name for name, value in set_.items() if value is None)]:
@@ -98,11 +98,6 @@ def changed(
         if secrets.without(word.value) != word.value or not word.raw.isprintable():
             raise Unsafe("it holds what cannot be shown")
     return made
-
-
-def _hidden_value(word: Word) -> str:
-    """A word without what looks like a secret; one that looks like none stays as it is."""
-    return secrets.without(word.value)
 
 
 def _assigned(name: str, raw: str, made: Command) -> str:
