@@ -171,6 +171,6 @@ def _wrong(option: Option, letter: str, version: str | None) -> Iterator[str]:
 def _is_json(value: str) -> bool:
     try:
         read: Any = json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return "<" in value and _is_json(PLACEHOLDER.sub("0", value)) if PLACEHOLDER.search(value) else False
     return isinstance(read, (dict, list)) or read is None

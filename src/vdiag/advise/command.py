@@ -19,6 +19,7 @@ from vdiag.advise.arguments import flag_of
 from vdiag.advise.values import plain, words_of
 from vdiag.advise.words import Unsafe, Word, in_unit, quote
 
+MOST_WORDS = 400
 Quote = Callable[[str], str]
 
 
@@ -77,6 +78,8 @@ def changed(
 
     Raises Unsafe where it cannot be written down whole.
     """
+    if len(command.head) + len(command.words) > MOST_WORDS:
+        raise Unsafe("it is too long to be read")
     words = [word if (text := secrets.without(word.value)) == word.value else _spelled(text, command)
              for word in command.words]  # fmt: skip
     words = _opened(words, command, version)
@@ -139,11 +142,11 @@ def _holds_secret(flag: str, key: str) -> bool:
 def _json_opened(option: Option, own: list[Word], command: Command) -> list[Word]:
     try:
         read = json.loads(option.values[0])
-    except ValueError:
+        shown = _keys_opened(read, command.hidden)
+    except (ValueError, RecursionError):
         if secrets.of_name(option.values[0]):
             raise Unsafe("it holds what cannot be shown") from None
         return own
-    shown = _keys_opened(read, command.hidden)
     if shown == read:
         return own
     text = json.dumps(shown, ensure_ascii=False)
@@ -262,7 +265,7 @@ def _merged(
     if whole:
         try:
             there = json.loads(whole[-1].values[0])
-        except ValueError:
+        except (ValueError, RecursionError):
             there = None
         if not isinstance(there, dict):
             raise Unsafe("a JSON argument that cannot be read")

@@ -8,47 +8,75 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any
+from itertools import islice
+from typing import Any, NamedTuple
 
+from vdiag.advise.argument_list import options
 from vdiag.advise.command import Command, option_words
 from vdiag.advise.words import LONGEST, Unsafe, Word, shell, unit
 
 Lines = Mapping[int, str]  # physical line → its text without the envelope
 
+MOST_NODES = 3000  # of a YAML fragment, whose aliases can be many
 MOST_ROWS = 200  # lines of one command or fragment
+MOST_FOUND = 40  # commands looked at in one input
 _PROMPT = r"(?:[^\n]{0,80}?[$#%>❯+] +)?"
-_ENV = r"(?:[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|<[^<>\n]*>|\S)*\s+)*"
-_BEFORE = r"(?:(?:sudo|env|nohup|exec|time)\s+)*"
+_IN_FRONT = (  # variables and tools in front of a command, in any order
+    r"(?:(?:(?:sudo|env|nohup|exec|time)|[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|<[^<>\n]*>|[^\s'\"<])*)\s+)*"
+)
 _SERVE = r"(?:[\w./~$-]*/)?vllm\s+serve\b|(?:[\w./~$-]*/)?python[\d.]*\s+-m\s+vllm\.entrypoints\.openai\.api_server\b"
-_TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_BEFORE}{_ENV}{_BEFORE}{_ENV}(?:{_SERVE})(?:\s|$))")
+_TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_IN_FRONT}(?:{_SERVE})(?:\s|$))")
 _RUN = re.compile(rf"^\s*{_PROMPT}(?:sudo\s+)?(?P<all>(?:docker|podman)\s+run\s)")
 _EXEC = re.compile(r"^\s*(?:Process:\s+\d+\s+)?ExecStart=(?P<all>[^\s{].*)")
-_STATUS = re.compile(r"\s+\(code=\w+, (?:status|signal)=[^)]*\)\s*$")
+_STATUS = re.compile(r"\s\(code=\w+, (?:status|signal)=[^)]*\)\s*$")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _YAML_START = re.compile(r"^(\s*)(?:- )?(?:image|command|args|entrypoint):(?:\s|$)")
+_NESTED = re.compile(r"(?:[\[{]\s*){20}")  # nobody writes that; reading it costs time
 _DESCRIBED = re.compile(r"^(\s*)(Command|Args):\s*$")
 _CUT = re.compile(r"…|\.\.\.$|>$")
 _UNIT_FILE = re.compile(r"(?:# /\S*?/|[●○×*] |Unit )([\w:@-][\w:.@-]{0,200}\.service)\b")
+_WORDS = ("vllm", "ExecStart", "docker run", "podman run")
 _TOOLS = ("sudo", "env", "nohup", "exec", "time")
 
 
-def commands(lines: Lines) -> Iterator[tuple[int, Command | None]]:
-    """(line, command) of each command that starts vLLM; None where one stands that is not whole or not understood."""
+class Found(NamedTuple):
+    """A place where a log shows how the server is started."""
+
+    line: int
+    form: str  # one of form.FORMS
+    command: Command | None  # None: it is not whole, or not understood
+
+
+def commands(lines: Lines) -> Iterator[Found]:
+    """Each place that shows a command which starts vLLM, at most MOST_FOUND of a kind."""
+    yield from islice(_typed(lines), MOST_FOUND)
+    yield from islice(_fragments(lines), MOST_FOUND)
+    yield from islice(_described(lines), MOST_FOUND)
+
+
+def _typed(lines: Lines) -> Iterator[Found]:
     for at in sorted(lines):
         text = lines[at]
-        if not any(word in text for word in ("vllm", "ExecStart", "docker run", "podman run")):
+        if len(text) > LONGEST or not any(word in text for word in _WORDS):
             continue
         for form, pattern in (("systemd", _EXEC), ("docker", _RUN), ("cli", _TYPED)):
-            if found := pattern.match(text):
-                whole = _continued(lines, at, text[found.start("all") :])
-                if "vllm" in (whole or text):
-                    command = _read(form, whole)
-                    if command is not None and form == "systemd" and (name := _unit_name(lines, at)):
-                        command.around["unit"] = name
-                    yield at, command
-                break
-    yield from _fragments(lines)
-    yield from _described(lines)
+            if not (found := pattern.match(text)):
+                continue
+            whole = _continued(lines, at, text[found.start("all") :])
+            if "vllm" in (whole or text):
+                command = _read(form, whole)
+                if command is not None and form == "systemd" and (name := _unit_name(lines, at)):
+                    command.around["unit"] = name
+                if command is None or form != "cli" or _plausible(command):
+                    yield Found(at, form, command)
+            break
+
+
+def _plausible(command: Command) -> bool:
+    """Whether typed words are a command and no sentence about one: one model at most, and it looks like one."""
+    read = list(options([word.value for word in command.words], None))
+    models = [option.values[0] for option in read if not option.flag]
+    return bool(read) and len(models) <= 1 and all(re.search(r"[/.\d$<~]", model) for model in models)
 
 
 def _continued(lines: Lines, at: int, text: str) -> str | None:
@@ -157,19 +185,22 @@ def _behind_image(values: Sequence[str]) -> int | None:
 # ---- YAML -------------------------------------------------------------------------------------------------
 
 
-def _fragments(lines: Lines) -> Iterator[tuple[int, Command | None]]:
+def _fragments(lines: Lines) -> Iterator[Found]:
     """Services of compose files and containers of manifests, as they were pasted."""
-    done = 0
+    done = read = 0
     for at in sorted(lines):
         if at <= done or not (found := _YAML_START.match(lines[at])):
             continue
         first, last = _block(lines, at, len(found[1]))
         done = last
         text = "\n".join(lines[i] for i in range(first, last + 1))
-        if "vllm" not in text or len(text) > LONGEST:
+        if "vllm" not in text or len(text) > LONGEST or _NESTED.search(text):
             continue
-        for holder, around in _holders(_loaded(text)):
-            yield at, _of_holder(holder, around)
+        read += 1
+        if read > MOST_FOUND:
+            return
+        for holder, around in islice(_holders(_loaded(text), [MOST_NODES]), MOST_FOUND):
+            yield Found(at, "kubernetes" if _is_pod(holder) else "compose", _of_holder(holder, around))
 
 
 def _block(lines: Lines, at: int, indent: int) -> tuple[int, int]:
@@ -207,29 +238,35 @@ def _loaded(text: str) -> list[Any]:
 
 
 def _holders(
-    value: Any, depth: int = 0, around: Mapping[str, Any] | None = None
+    value: Any, left: list[int], around: Mapping[str, Any] | None = None
 ) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
-    """Each mapping that has an image or a command, with the names around it."""
+    """Each mapping that has a command or args, with the names around it. `left`: how many nodes are still looked at."""
     around = dict(around or {})
-    if depth > 12:
+    left[0] -= 1
+    if left[0] < 0:
         return
     if isinstance(value, list):
         for item in value:
-            yield from _holders(item, depth + 1, around)
+            yield from _holders(item, left, around)
     elif isinstance(value, dict):
         if value.get("kind") == "Deployment" and isinstance(value.get("metadata"), dict):
             around["deployment"] = value["metadata"].get("name")
-        if {"command", "args"} & value.keys() and (depth or "image" in value or "args" in value):
+        if {"command", "args"} & value.keys():
             yield value, around
             return
         for key, item in value.items():
             compose = isinstance(item, dict) and {"image", "command"} & item.keys()
-            yield from _holders(item, depth + 1, {**around, "service": key} if compose else around)
+            yield from _holders(item, left, {**around, "service": key} if compose else around)
+
+
+def _is_pod(holder: Mapping[str, Any]) -> bool:
+    """Whether a mapping is a container of Kubernetes; else it is a service of compose."""
+    return "args" in holder or isinstance(holder.get("env"), list) or "name" in holder
 
 
 def _of_holder(holder: dict[str, Any], around: dict[str, Any]) -> Command | None:
     """A service or a container as a command."""
-    kubernetes = "args" in holder or isinstance(holder.get("env"), list) or "name" in holder
+    kubernetes = _is_pod(holder)
     form = "kubernetes" if kubernetes else "compose"
     if kubernetes:
         around = {**around, "pod_container": holder.get("name")}
@@ -297,7 +334,7 @@ def _words(value: Any, form: str) -> list[Word] | None:
     return [Word(text, text.replace("$$", "$") if form == "compose" else text) for text in texts]
 
 
-def _described(lines: Lines) -> Iterator[tuple[int, Command | None]]:
+def _described(lines: Lines) -> Iterator[Found]:
     """`Command:` and `Args:` of `kubectl describe`, a word a row."""
     lists: dict[str, tuple[int, list[str]]] = {}
     for at in sorted(lines):
@@ -320,5 +357,6 @@ def _described(lines: Lines) -> Iterator[tuple[int, Command | None]]:
             "image": "vllm",
         }
         if "vllm" in " ".join([*(holder["command"] or []), *(holder["args"] or [])]) or "--model" in words:
-            yield at, _of_holder({k: v for k, v in holder.items() if v is not None}, {})
+            given = {key: value for key, value in holder.items() if value is not None}
+            yield Found(at, "kubernetes", _of_holder(given, {}))
         lists = {}

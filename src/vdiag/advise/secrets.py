@@ -17,9 +17,9 @@ _NAME = re.compile(
 )
 _VALUE = re.compile(
     r"hf_[A-Za-z0-9]{6,}|sk-[\w-]{6,}|gh[pousr]_\w{10,}|github_pat_\w{10,}|xox[a-z]-[\w-]{8,}|AKIA[A-Z0-9]{12,}|"
-    r"AIza[\w-]{20,}|glpat-[\w-]{10,}|nvapi-[\w-]{8,}|eyJ[\w-]{10,}\.[\w.-]+|(?i:bearer)\s+\S+"
+    r"AIza[\w-]{20,}|glpat-[\w-]{10,}|nvapi-[\w-]{8,}|eyJ[\w-]{10,1000}\.[\w.-]+|(?i:bearer)\s+\S+"
 )
-_LOGIN = re.compile(r"(?<=://)[^/\s@]+:[^/\s@]+(?=@)|(?<=://)[^/\s@:]{20,}(?=@)")
+_LOGIN = re.compile(r"(?<=://)[^/\s@:]{0,200}:[^/\s@]{1,500}(?=@)|(?<=://)[^/\s@:]{20,500}(?=@)")
 _QUERY = re.compile(r"(?i)([?&;][\w-]*(?:key|token|secret|password|sig|signature)=)(?![<$])[^&\s#]+")
 _REFERENCE = re.compile(r"\$\w+|\$\{\w+\}|\$\(\w+\)|%[A-Za-z]|<[^<>]*>")
 

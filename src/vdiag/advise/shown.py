@@ -7,8 +7,9 @@ from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Any
 
+from vdiag.advise.argument_list import options
 from vdiag.advise.command import Command
-from vdiag.advise.found import commands
+from vdiag.advise.found import Found, commands
 from vdiag.advise.rebuilt import rebuilt
 from vdiag.advise.words import Unsafe
 from vdiag.model import Event
@@ -29,10 +30,10 @@ class Shown:
     @cached_property
     def command(self) -> Command | None:
         """The command; None where the log does not tell it whole."""
+        found = self._found()
+        if found is not None:
+            return found.command
         try:
-            shown, found = self._found()
-            if shown is not None or found:
-                return shown
             return self._rebuilt()
         except Unsafe:
             return None
@@ -42,27 +43,44 @@ class Shown:
         deploy = str(self._context.get("deploy") or "")
         return deploy if deploy in FORMS else "cli"
 
-    def _found(self) -> tuple[Command | None, bool]:
-        """(the command that a line shows, whether one of this form stands there at all)."""
+    def _found(self) -> Found | None:
+        """The place that shows it: the last one before the failure, of its own run if there is one.
+
+        One that is not understood counts too, unless the shell's: what stands in a unit or a container beside vLLM is not known then.
+        """
         for number, events in enumerate(self._runs):
             fitting = [
-                (line, command)
-                for line, command in commands(_lines(events))
-                if command is None or self._fits(command)
-            ]
+                found for found in commands(_lines(events))
+                if (self._fits(found.command) if found.command is not None else found.form != "cli")
+                and (found.form == self._form or not self._context.get("deploy"))
+            ]  # fmt: skip
             if fitting:
-                before = [item for item in fitting if number or item[0] <= self._line] or fitting[:1]
-                return before[-1][1], True
-        return None, False
+                before = [found for found in fitting if number or found.line <= self._line] or fitting[:1]
+                return before[-1]
+        return None
 
     def _fits(self, command: Command) -> bool:
-        """Whether a command is this server's, by its form and the model the server named."""
-        if command.form != self._form and self._context.get("deploy"):
-            return False
+        """Whether a command is what this server was started with, by the arguments that it printed."""
         args = self._context.get("args")
-        model = args.get("model") or args.get("model_tag") if isinstance(args, dict) else None
+        if not isinstance(args, dict) or not args:
+            return True
+        model = args.get("model") or args.get("model_tag")
         named = command.model
-        return not model or not named or named == model or "$" in named or "<" in named
+        if model and named and named != model and "$" not in named and "<" not in named:
+            return False
+        given = {
+            option.flag[2:].replace("-", "_"): option
+            for option in options(
+                [word.value for word in command.words], str(self._context.get("vllm") or "")
+            )
+        }
+        if any("$" in value for option in given.values() for value in option.values) or "config" in given:
+            return True
+        return all(
+            name in given and _same(given[name].values, value)
+            for name, value in args.items()
+            if name not in ("model", "model_tag")
+        )
 
     def _rebuilt(self) -> Command | None:
         args = self._context.get("args")
@@ -79,6 +97,18 @@ class Shown:
             if (match := _VENV.search(row))
         }  # fmt: skip
         return f"{found.pop()}/bin/vllm" if len(found) == 1 else ""
+
+
+def _same(values: tuple[str, ...], printed: Any) -> bool:
+    """Whether a typed value may be the printed one; only plain numbers and words are compared."""
+    if len(values) != 1 or isinstance(printed, bool) or not isinstance(printed, (int, float, str)):
+        return True
+    if isinstance(printed, str):
+        return values[0] == printed
+    try:
+        return float(values[0]) == printed
+    except ValueError:
+        return True  # 32k
 
 
 def _lines(events: Sequence[Event]) -> dict[int, str]:

@@ -10,7 +10,7 @@ import re
 import shlex
 from typing import NamedTuple
 
-LONGEST = 20_000  # characters of a command line
+LONGEST = 8_000  # characters of a command line that a person still reads
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?-[\w./:@-]*)?\})")
 _BLANK = re.compile(r"<[\w ./|,:'-]{1,60}>")
 _ENDS = ";|&<>()"

@@ -150,7 +150,7 @@ def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> No
     page.prose(f"{headline(diagnosis)}: {sentence(diagnosis.title)}")
     show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
     for fix in diagnosis.fixes[:1]:
-        show_fix(page, fix)
+        show_fix(page, fix, whole=False)
 
 
 def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True) -> None:
