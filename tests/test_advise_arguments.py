@@ -49,11 +49,12 @@ def test_extraction_reads_literals_loops_and_front_end_fields(tmp_path: Path) ->
         "            parser.add_argument(arg, type=kind)\n"
     )
     (openai / "cli_args.py").write_text("class FrontendArgs:\n    api_key: str = ''\n    def f(): ...\n")
-    assert extract_arguments.table({"1": tmp_path}) == {
-        "versions": ["1"],
+    assert extract_arguments.table({"0.9": tmp_path}) == {
+        "versions": ["0.9"],
         "flags": {"--api-key": "v", "--max-model-len": "i", "--old-one": "v"},
         "choices": {},
         "short": {"-m": "--max-model-len"},
+        "defaults": {},
     }
 
 
@@ -87,7 +88,7 @@ def test_extraction_reads_kinds_off_config_classes(tmp_path: Path) -> None:
         "    parser.add_argument('--old', action='store_true')\n"
         "    parser.add_argument('--maybe', nargs='?', const=True)\n"
     )
-    table = extract_arguments.table({"1": tmp_path})
+    table = extract_arguments.table({"0.9": tmp_path})
     assert table["flags"] == {
         "--share": "f",
         "--eager": "b",

@@ -443,6 +443,38 @@ def test_arguments_that_were_cut_are_no_command() -> None:
     assert report.diagnoses[0].fixes[0].change == []
 
 
+NAMESPACE = (
+    "INFO 01-14 08:30:02 api_server.py:713] args: Namespace(subparser='serve', model_tag='acme/m', config='', host=None, "
+    "port=8001, uvicorn_log_level='info', allow_credentials=False, allowed_origins=['*'], api_key='s3cr3tvalue99', "
+    "lora_modules=None, model='acme/m', task='auto', trust_remote_code=True, load_format='auto', "
+    "config_format=<ConfigFormat.MISTRAL: 'mistral'>, dtype='auto', max_model_len=131072, tensor_parallel_size=1, "
+    "gpu_memory_utilization=0.9, swap_space=4, max_logprobs=20, multi_step_stream_outputs=True, seed=0, "
+    "limit_mm_per_prompt={'image': 2}, use_v2_block_manager=True, dispatch_function=<function serve at 0x7f01>)"
+)
+
+
+def test_a_namespace_gives_what_is_no_default() -> None:
+    report = vdiag.diagnose(
+        f"INFO 01-14 08:30:01 api_server.py:712] vLLM API server version 0.6.6.post1\n{NAMESPACE}\n{FAULT}\n"
+    )
+    fix = report.diagnoses[0].fixes[0]
+    assert [row.strip(" \\") for row in fix.run] == [
+        "vllm serve acme/m",
+        "--port 8001",
+        "--api-key <api key>",
+        "--trust-remote-code",
+        "--config-format mistral",
+        "--max-model-len 38576",
+        "--limit-mm-per-prompt image=2",
+    ]
+    assert problems(arguments(fix.run), "0.6.6.post1") == []
+
+
+def test_a_namespace_that_was_cut_is_no_command() -> None:
+    report = vdiag.diagnose(f"{NAMESPACE[:-60]}\n{FAULT}\n")
+    assert report.diagnoses[0].fixes[0].change == []
+
+
 def test_another_servers_command_is_not_taken() -> None:
     context = shown(
         "$ vllm serve acme/other --port 1", args={"model": "acme/m", "model_tag": "acme/m", "port": 8001}

@@ -17,7 +17,9 @@ import json
 import sys
 from collections.abc import Iterable, Iterator
 from pathlib import Path
-from typing import NamedTuple
+from typing import Any, NamedTuple
+
+from vdiag.advise.arguments import number
 
 # The front end's parser has moved twice.
 PARSERS = ("engine/arg_utils.py", "entrypoints/openai/cli_args.py", "entrypoints/common/cli_args.py")
@@ -32,6 +34,7 @@ CONFIGS = (
     "model_executor/layers/quantization/__init__.py",
     "pooling_params.py",
 )
+NAMESPACE_UNTIL = (0, 9)  # versions below print `Namespace(…)` with every argument
 DATACLASSES = ("BaseFrontendArgs", "FrontendArgs")
 _TYPES = {"int": "i", "float": "f", "str": "v", "bool": "b", "loads": "j"}
 _HUMAN = ("human_readable_int", "human_readable_int_or_auto")
@@ -46,6 +49,7 @@ class Taken(NamedTuple):
 
     kind: str  # a letter of argument_list.KINDS
     choices: tuple[str, ...] = ()  # the only values, where they are literals
+    default: str = ""  # as JSON, where it is a literal; empty: unknown
 
 
 class Version:
@@ -80,9 +84,11 @@ class Version:
                 for flag, kind in _registered(node):
                     self.flags[flag] = Taken(kind)
             elif isinstance(node, ast.ClassDef) and node.name in DATACLASSES:
-                for name, annotation in self._fields(node):
-                    kind, choices = self._field(name, annotation)
-                    self.flags["--" + name.replace("_", "-")] = Taken(patches.get(name, kind), choices)
+                for name, field in self._fields(node):
+                    taken = self._field(name, field)
+                    self.flags["--" + name.replace("_", "-")] = taken._replace(
+                        kind=patches.get(name, taken.kind)
+                    )
 
     def _call(self, call: ast.Call, sources: dict[str, str], patches: dict[str, str]) -> None:
         written = [
@@ -117,20 +123,22 @@ class Version:
         else:
             owner = self.classes.get(sources.get(_last_name(value.value), ""))
         name = value.slice.value if isinstance(value.slice, ast.Constant) else ""
-        for field, annotation in self._fields(owner) if owner else ():
+        for field, written in self._fields(owner) if owner else ():
             if field == name:
-                kind, choices = self._field(field, annotation)
-                return Taken(patches.get(field, kind), choices)
+                taken = self._field(field, written)
+                return taken._replace(kind=patches.get(field, taken.kind))
         return None
 
     def _explicit(self, given: dict[str, ast.expr], taken: Taken) -> Taken:
         """The keywords of the call itself, which come on top of what a field gives."""
-        kind, choices = taken
+        kind, choices, default = taken
+        if "default" in given or not default:
+            default = self._default(given["default"]) if "default" in given else "null"
         action = _last_name(given.get("action"))
         if action in ("store_true", "store_false"):
-            return Taken("n")
+            return Taken("n", (), json.dumps(action == "store_false") if "default" not in given else default)
         if action == "BooleanOptionalAction":
-            return Taken("b")
+            return Taken("b", (), default)
         if "type" in given:
             kind = self._callable(given["type"])
         if "choices" in given:
@@ -138,7 +146,24 @@ class Version:
         nargs = given.get("nargs")
         if isinstance(nargs, ast.Constant):
             kind = {"?": "o", "+": "s", "*": "s"}.get(str(nargs.value), kind)
-        return Taken(kind, choices)
+        return Taken(kind, choices, default)
+
+    def _default(self, value: ast.expr | None, depth: int = 0) -> str:
+        """A default as JSON; empty where it is no literal. `EngineArgs.seed` is that of the class's field."""
+        if isinstance(value, ast.Attribute) and depth < 5:
+            owner = self.classes.get(_last_name(value.value))
+            for name, field in self._fields(owner) if owner else ():
+                if name == value.attr:
+                    return self._default(field.value, depth + 1)
+            return ""
+        if isinstance(value, ast.Call) and _last_name(value.func) in ("field", "Field"):
+            given = {keyword.arg: keyword.value for keyword in value.keywords}
+            made = {"dict": "{}", "list": "[]"}.get(_last_name(given.get("default_factory")), "")
+            return made or (self._default(given["default"], depth + 1) if "default" in given else "")
+        try:
+            return "" if value is None else json.dumps(ast.literal_eval(value))
+        except (ValueError, TypeError):
+            return ""
 
     def _callable(self, value: ast.expr) -> str:
         """The kind behind `type=…`; `optional_type(json.loads)` is what it wraps."""
@@ -147,15 +172,19 @@ class Version:
         name = _last_name(value)
         return "k" if name in _HUMAN else _TYPES.get(name, "v")
 
-    def _fields(self, owner: ast.ClassDef) -> Iterator[tuple[str, ast.expr]]:
+    def _fields(self, owner: ast.ClassDef) -> Iterator[tuple[str, ast.AnnAssign]]:
         for base in owner.bases:
             if (above := self.classes.get(_last_name(base))) is not None:
                 yield from self._fields(above)
         for node in owner.body:
             if isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-                yield node.target.id, node.annotation
+                yield node.target.id, node
 
-    def _field(self, name: str, annotation: ast.expr) -> Taken:
+    def _field(self, name: str, field: ast.AnnAssign) -> Taken:
+        """What a field's flag takes."""
+        return self._annotated(name, field.annotation)._replace(default=self._default(field.value))
+
+    def _annotated(self, name: str, annotation: ast.expr) -> Taken:
         """A field's kind by its annotation, in the order in which vLLM's `get_kwargs` asks."""
         hints = list(self._hints(annotation))
         heads = [self._head(hint) for hint in hints]
@@ -311,7 +340,8 @@ def _registered(loop: ast.For) -> Iterator[tuple[str, str]]:
 def table(trees: dict[str, Path]) -> dict[str, object]:
     """`{"versions": […], "flags": {"--x": "0ii"}, "choices": …, "short": …}`.
 
-    A letter a version, `0` where it lacks the flag. Choices are joined by `|` and stand with the versions (1 or 0)
+    A letter a version, `0` where it lacks the flag. Defaults only of versions that print all arguments, given or
+    not. Choices are joined by `|` and stand with the versions (1 or 0)
     that have them.
     """
     read = {version: Version(root) for version, root in trees.items()}
@@ -325,7 +355,23 @@ def table(trees: dict[str, Path]) -> dict[str, object]:
             choices[flag] = {
                 text: "".join(str(int("|".join(one.choices) == text)) for one in taken) for text in sets
             }
-    return {"versions": list(read), "flags": flags, "choices": choices, "short": _merged(read.values())}
+    return {
+        "versions": list(read),
+        "flags": flags,
+        "choices": choices,
+        "short": _merged(read.values()),
+        "defaults": {
+            version: _defaults(one) for version, one in read.items() if number(version) < NAMESPACE_UNTIL
+        },
+    }
+
+
+def _defaults(version: Version) -> dict[str, Any]:
+    """Flag → default, but for those that are None or False."""
+    known = {
+        flag: json.loads(taken.default) for flag, taken in sorted(version.flags.items()) if taken.default
+    }
+    return {flag: value for flag, value in known.items() if value is not None and value is not False}
 
 
 def _merged(read: Iterable[Version]) -> dict[str, str]:

@@ -12,11 +12,12 @@ from typing import Any
 
 from vdiag.advise import secrets
 from vdiag.advise.argument_list import kind
-from vdiag.advise.arguments import flag_of
+from vdiag.advise.arguments import flag_of, lists, number
 from vdiag.advise.command import Command
 from vdiag.advise.values import words_of
 from vdiag.advise.words import Unsafe, Word
 
+_OWN = ("subparser", "dispatch_function", "config")  # of the program itself
 MOST = 80  # arguments of a command that a person still reads
 
 
@@ -74,6 +75,25 @@ def argument(name: str, value: Any, version: str | None) -> list[str]:
     if any(not word.isprintable() for word in words):
         raise Unsafe("it holds what cannot be shown")
     return words
+
+
+def not_defaults(values: Mapping[str, Any], version: str | None) -> dict[str, Any]:
+    """Of all arguments of a vLLM before 0.9 those that somebody gave.
+
+    A default counts where the lists next to the version agree on it; what then is left over is what the server ran with, too.
+    """
+    every: dict[str, dict[str, Any]] = lists()["defaults"]
+    asked = number(version)
+    around = [one for one in every if number(one) == asked] or list(every)
+    kept = {}
+    for name, value in values.items():
+        defaults = [every[one].get(flag_of(name)) for one in around]
+        if name in _OWN or value is None or value == "auto" or all(value == default for default in defaults):
+            continue
+        empty = value is False or (not value and not isinstance(value, (int, float)))
+        if not empty or not all(default is None for default in defaults):
+            kept[name] = value
+    return kept
 
 
 def _adapter(item: Any) -> str:

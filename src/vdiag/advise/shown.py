@@ -10,9 +10,10 @@ from typing import Any
 from vdiag.advise.argument_list import options
 from vdiag.advise.command import Command
 from vdiag.advise.found import Found, commands
-from vdiag.advise.rebuilt import rebuilt
+from vdiag.advise.rebuilt import not_defaults, rebuilt
 from vdiag.advise.words import Unsafe
 from vdiag.model import Event
+from vdiag.reason import printed
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
 _VENV = re.compile(r'File "(/[\w./@+-]{1,200})/lib/python3\.\d+/site-packages/vllm/')
@@ -83,11 +84,14 @@ class Shown:
         )
 
     def _rebuilt(self) -> Command | None:
-        args = self._context.get("args")
-        if not isinstance(args, dict) or not args or self._context.get("args_cut") or self._form == "python":
-            return None
         version = str(self._context.get("vllm") or "")
-        opaque = tuple(self._context.get("args_opaque") or ())
+        args, opaque = self._context.get("args"), tuple(self._context.get("args_opaque") or ())
+        cut = self._context.get("args_cut")
+        if not args and (text := self._context.get("namespace")):
+            told = printed.read(f"Namespace({text}")
+            args, opaque, cut = not_defaults(told.values, version), (), told.cut
+        if not isinstance(args, dict) or not args or cut or self._form == "python":
+            return None
         return rebuilt(args, opaque, self._form, version, self._binary())
 
     def _binary(self) -> str:

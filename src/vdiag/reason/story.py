@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from bisect import bisect_right
 from collections import defaultdict
 from typing import Any, NamedTuple
@@ -11,6 +10,7 @@ import msgspec
 
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Role, Severity
+from vdiag.reason import printed
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
@@ -184,58 +184,10 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
         for name, value in match.captures.items():
             if name == "args":
                 if "args" not in facts:
-                    facts["args"], facts["args_opaque"], facts["args_cut"] = _arguments(str(value))
+                    told = printed.read(str(value))
+                    facts.update(args=told.values, args_opaque=told.opaque, args_cut=told.cut)
             elif name == "deploy":
                 facts[name] = _RUN_WITH.get(str(value), value)
             else:
                 facts[name] = value
     return facts
-
-
-_OBJECT = re.compile(
-    r"<[A-Za-z_][\w.]*(?:: (?:'[^'\n]*'|[\w.-]+))?>"
-)  # `<Backend.FLASH: 1>`, outside of quotes
-_QUOTED = re.compile(r"'(?:[^'\\\n]|\\.)*'|\"(?:[^\"\\\n]|\\.)*\"|" + _OBJECT.pattern)
-
-
-def _arguments(text: str) -> tuple[dict[str, Any], tuple[str, ...], bool]:
-    """`{'max_model_len': 8192, …}` as vLLM prints it: (values, names whose values are no literals, whether it was cut).
-
-    An object in a list (`LoRAModulePath(name='sql', …)`) becomes a mapping of what is named in it; other values that are no literal
-    are named only. Empty where nothing can be read.
-    """
-    text = text.strip()
-    if not text.startswith("{"):
-        text = "{" + text
-    cut = not text.endswith("}")
-    if cut:
-        text += "}"
-    if len(text) > 20_000:
-        return {}, (), True
-    import ast
-
-    def plain(node: ast.expr) -> Any:
-        if isinstance(node, ast.List):
-            return [plain(item) for item in node.elts]
-        if isinstance(node, ast.Call):
-            return {item.arg: plain(item.value) for item in node.keywords if item.arg}
-        return ast.literal_eval(node)
-
-    found: dict[str, Any] = {}
-    opaque: list[str] = []
-    text = _QUOTED.sub(lambda part: part[0] if part[0][0] != "<" else "_object", text)
-    try:
-        written = ast.parse(text, mode="eval").body
-        if not isinstance(written, ast.Dict):
-            return {}, (), cut
-        for key, node in zip(written.keys, written.values, strict=True):
-            if isinstance(key, ast.Constant):
-                if isinstance(node, ast.Call):
-                    opaque.append(str(key.value))
-                try:
-                    found[str(key.value)] = plain(node)
-                except (ValueError, TypeError):
-                    opaque.append(str(key.value))
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return {}, (), cut
-    return found, tuple(dict.fromkeys(opaque)), cut
