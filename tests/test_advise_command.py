@@ -499,6 +499,23 @@ def test_where_the_form_alone_is_known_the_rest_is_a_placeholder(form: str) -> N
     assert expected.get(form, "command:") in text
 
 
+def test_a_script_is_given_its_own_call() -> None:
+    args = {
+        "model": "acme/m",
+        "disable_log_stats": True,
+        "max_model_len": 8192,
+        "hf_token": SECRET,
+        "seed": 3,
+    }
+    context = shown("", args=args, deploy="python")
+    set_ = {"max_model_len": 4096, "enforce_eager": True}
+    assert corrected(set_, ["seed"], {}, {}, context) == [
+        "LLM('acme/m', max_model_len=4096, hf_token='<hf token>', enforce_eager=True)"
+    ]
+    hostile = shown("", args={"model": "a", "x=1); import os; (": 1}, deploy="python")
+    assert corrected(set_, [], {}, {}, hostile) == []
+
+
 # ---- everything that is shipped ------------------------------------------------------------------------------------
 
 

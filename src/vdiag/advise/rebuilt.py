@@ -7,7 +7,7 @@ stays a visible `<value of --flag>`.
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise import secrets
@@ -15,8 +15,9 @@ from vdiag.advise.argument_list import kind
 from vdiag.advise.arguments import flag_of, lists, number
 from vdiag.advise.command import Command
 from vdiag.advise.values import words_of
-from vdiag.advise.words import Unsafe, Word
+from vdiag.advise.words import LONGEST, Unsafe, Word
 
+_OF_LLM = ("disable_log_stats", "model_tag")  # set by LLM itself, or the server's
 _OWN = ("subparser", "dispatch_function", "config")  # of the program itself
 MOST = 80  # arguments of a command that a person still reads
 
@@ -109,3 +110,23 @@ def _flat(value: Mapping[str, Any]) -> bool:
 def _pairs(value: Mapping[str, Any]) -> str:
     """`image=4,video=1`, as the versions before JSON take it."""
     return ",".join(f"{key}={item}" for key, item in value.items())
+
+
+def called(
+    args: Mapping[str, Any], opaque: tuple[str, ...], set_: Mapping[str, Any], unset: Sequence[str]
+) -> str:
+    """`LLM('acme/m', max_model_len=8192)`: a script's call by the arguments that it printed, with a change.
+
+    Raises Unsafe for what cannot be shown.
+    """
+    given = {name: secrets.open_value(name, value) for name, value in args.items() if name not in opaque}
+    given = {name: value for name, value in given.items() if name not in _OF_LLM}
+    given.update(set_)
+    model = given.pop("model", "<model>")
+    parts = [repr(model)]
+    parts += [f"{name}={value!r}" for name, value in given.items() if name not in unset and value is not None]
+    parts += [f"{name}=<value of {name}>" for name in opaque if name not in set_ and name not in unset]
+    text = f"LLM({', '.join(parts)})"
+    if not text.isprintable() or len(text) > LONGEST or not all(name.isidentifier() for name in given):
+        raise Unsafe("it holds what cannot be shown")
+    return text

@@ -14,6 +14,7 @@ from typing import Any
 from vdiag.advise import container as box
 from vdiag.advise.argument_list import options
 from vdiag.advise.command import Command, changed, option_words
+from vdiag.advise.rebuilt import called
 from vdiag.advise.shown import Shown
 from vdiag.advise.words import Unsafe, Word, in_unit
 
@@ -30,7 +31,11 @@ def corrected(
 ) -> list[str]:
     """The user's own command with a change; empty where the log does not show it whole, or it cannot be carried over."""
     shown = context.get("shown")
-    command = shown.command if isinstance(shown, Shown) else None
+    if not isinstance(shown, Shown):
+        return []
+    if context.get("deploy") == "python":
+        return _call(set_, unset, env, context)
+    command = shown.command
     if command is None:
         return []
     if command.form not in ("cli", "docker") and not (set_ or unset):
@@ -210,13 +215,20 @@ def _kubernetes(
     ]  # fmt: skip
 
 
-def _python(
-    command: Command,
+def _call(
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
     env: Mapping[str, str | None],
-    container: Mapping[str, Any],
     context: Mapping[str, Any],
 ) -> list[str]:
-    raise Unsafe("a script is not rebuilt from words")
+    """The call of a script with a change; empty where its arguments are not known, or only variables change."""
+    args = context.get("args")
+    if not args or not isinstance(args, dict) or context.get("args_cut") or env or not (set_ or unset):
+        return []
+    try:
+        return [called(args, tuple(context.get("args_opaque") or ()), set_, unset)]
+    except Unsafe:
+        return []
 
 
 _FORMS = {
@@ -225,5 +237,4 @@ _FORMS = {
     "docker": _docker,
     "compose": _compose,
     "kubernetes": _kubernetes,
-    "python": _python,
 }
