@@ -178,9 +178,7 @@ def test_variables_stand_where_the_form_has_them() -> None:
     docker = corrected(
         {}, [], {"HF_HOME": "/models/hub"}, {"shm_size": "8g", "ipc": "host"}, shown(TEXTS["docker"])
     )
-    head = [
-        row.strip(" \\") for row in docker[: next(i for i, row in enumerate(docker) if "vllm-openai" in row)]
-    ]
+    head = " ".join(row.strip(" \\") for row in docker).partition("vllm-openai")[0]
     assert "--shm-size=8g" in head
     assert "--ipc=host" in head
     assert "-e HF_HOME=/models/hub" in head
@@ -230,6 +228,38 @@ def test_spellings(there: str, set_: dict[str, Any], expected: str) -> None:
     assert " ".join(row.strip(" \\") for row in lines) == f"vllm serve {model} {expected}"
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("(env) ops@gpu:~$ nohup python -u -m vllm.entrypoints.openai.api_server --model /srv/m > log 2>&1 &",
+         "python -u -m vllm.entrypoints.openai.api_server --model /srv/m --seed 1"),
+        ("root@box:/# vllm serve /srv/m &", "vllm serve /srv/m --seed 1"),
+        ("+ exec env A=1 vllm serve acme/m", "A=1 vllm serve acme/m --seed 1"),
+        ("$ sudo podman run -d --ipc=host vllm/vllm-openai:v1 --model acme/m",
+         "sudo podman run -d --ipc=host vllm/vllm-openai:v1 --model acme/m --seed 1"),
+        ("docker run --gpus all --entrypoint vllm acme/vllm:1 serve acme/m",
+         "docker run --gpus all --entrypoint vllm acme/vllm:1 serve acme/m --seed 1"),
+        ("docker run --gpus all acme/img:1 python3 -m vllm.entrypoints.openai.api_server --model acme/m",
+         "docker run --gpus all acme/img:1 python3 -m vllm.entrypoints.openai.api_server --model acme/m --seed 1"),
+        ("vllm serve <model> --api-key <your key>", "vllm serve <model> --api-key <your key> --seed 1"),
+        ("vllm serve crashes with this error: help", ""),
+        ("vllm serve doesn't start", ""),
+        ("$ vllm --version", ""),
+        ("docker run --rm nvidia/cuda nvidia-smi  # then vllm", ""),
+    ],
+)  # fmt: skip
+def test_what_people_type(text: str, expected: str) -> None:
+    lines = corrected({"seed": 1}, [], {}, {}, shown(text))
+    assert " ".join(row.strip(" \\") for row in lines) == expected
+
+
+def test_the_model_of_the_command_fills_in_blanks() -> None:
+    report = vdiag.diagnose(f"$ vllm serve acme/model-7b\n{FAULT}\n")
+    assert any(
+        "<an AWQ build of acme/model-7b>" in row for fix in report.diagnoses[0].fixes for row in fix.run
+    )
+
+
 # ---- what must not be carried over ---------------------------------------------------------------------------
 
 
@@ -245,6 +275,7 @@ def test_spellings(there: str, set_: dict[str, Any], expected: str) -> None:
         "vllm serve acme/m --max-model-len 8192 --gpu-mem…",
         "vllm serve acme/m --chat-template a\x1b[31mb",
         "vllm serve acme/m --chat-template \u202ereversed",
+        "vllm serve acme/m --hf-overrides '" + '{"a":' * 1000 + "1" + "}" * 1000 + "' --hf-overrides.b 1" + " x" * 500,
         "vllm serve acme/m --hf-overrides '{\"a\": 1' --port 80 --hf-overrides.b 2" + " x" * 10_000,
         "ExecStart=/bin/bash -c 'source /opt/env && vllm serve acme/m'",
         "ExecStart=/opt/vllm/bin/vllm serve acme/m --max-model-len 8192 --gpu-memory-utiliz>",

@@ -245,7 +245,9 @@ def _diagnosis(
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts}
     others = [other.episode.events for other in reversed(blames) if other is not blame]
-    facts["shown"] = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
+    facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
+    if not facts.get("model"):
+        facts["model"] = shown.model or None
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

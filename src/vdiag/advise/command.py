@@ -80,9 +80,9 @@ def changed(
     """
     if len(command.head) + len(command.words) > MOST_WORDS:
         raise Unsafe("it is too long to be read")
+    words = _opened(list(command.words), command, version)
     words = [word if (text := secrets.without(word.value)) == word.value else _spelled(text, command)
-             for word in command.words]  # fmt: skip
-    words = _opened(words, command, version)
+             for word in words]  # fmt: skip
     for name in [*unset, *(name for name, value in set_.items() if value is None)]:
         words = _without(words, name, version)
     for name, value in set_.items():

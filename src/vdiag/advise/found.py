@@ -24,9 +24,9 @@ _PROMPT = r"(?:[^\n]{0,80}?[$#%>❯+] +)?"
 _IN_FRONT = (  # variables and tools in front of a command, in any order
     r"(?:(?:(?:sudo|env|nohup|exec|time)|[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|<[^<>\n]*>|[^\s'\"<])*)\s+)*"
 )
-_SERVE = r"(?:[\w./~$-]*/)?vllm\s+serve\b|(?:[\w./~$-]*/)?python[\d.]*\s+-m\s+vllm\.entrypoints\.openai\.api_server\b"
+_SERVE = r"(?:[\w./~$-]*/)?vllm\s+serve\b|(?:[\w./~$-]*/)?python[\d.]*\s+(?:-u\s+)?-m\s+vllm\.entrypoints\.openai\.api_server\b"
 _TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_IN_FRONT}(?:{_SERVE})(?:\s|$))")
-_RUN = re.compile(rf"^\s*{_PROMPT}(?:sudo\s+)?(?P<all>(?:docker|podman)\s+run\s)")
+_RUN = re.compile(rf"^\s*{_PROMPT}(?P<all>(?:sudo\s+)?(?:docker|podman)\s+run\s)")
 _EXEC = re.compile(r"^\s*(?:Process:\s+\d+\s+)?ExecStart=(?P<all>[^\s{].*)")
 _STATUS = re.compile(r"\s\(code=\w+, (?:status|signal)=[^)]*\)\s*$")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
@@ -126,7 +126,8 @@ def _of_words(form: str, words: Sequence[Word]) -> Command | None:
     """Words as a command: variables in front, the launcher, vLLM's arguments. None if vLLM is not what is started."""
     rest = list(words)
     env: dict[str, str] = {}
-    while rest and form == "cli":
+    around = {"sudo": "sudo "} if rest and rest[0].raw == "sudo" and form != "systemd" else {}
+    while rest and (form == "cli" or rest[0].raw == "sudo"):
         if found := _ASSIGNED.fullmatch(rest[0].raw):
             env[found[1]] = found[2]
         elif rest[0].value not in _TOOLS:
@@ -137,7 +138,7 @@ def _of_words(form: str, words: Sequence[Word]) -> Command | None:
     head = launcher([word.value for word in rest])
     if head is None:
         return None
-    return Command(form=form, head=rest[:head], words=rest[head:], env=env)
+    return Command(form=form, head=rest[:head], words=rest[head:], env=env, around=dict(around))
 
 
 def launcher(values: Sequence[str]) -> int | None:

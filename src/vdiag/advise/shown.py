@@ -16,6 +16,7 @@ from vdiag.model import Event
 from vdiag.reason import printed
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
+_MODEL = re.compile(r"[\w.~/][\w.~/:@+-]{0,300}")
 _VENV = re.compile(r'File "(/[\w./@+-]{1,200})/lib/python3\.\d+/site-packages/vllm/')
 
 
@@ -38,6 +39,12 @@ class Shown:
             return self._rebuilt()
         except Unsafe:
             return None
+
+    @property
+    def model(self) -> str:
+        """The model that the command names; empty where it does not, or by a variable."""
+        model = self.command.model if self.command is not None else ""
+        return model if _MODEL.fullmatch(model) else ""
 
     @property
     def _form(self) -> str:

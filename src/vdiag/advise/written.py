@@ -19,6 +19,7 @@ from vdiag.advise.shown import Shown
 from vdiag.advise.words import Unsafe, Word, in_unit
 
 WIDE = 76  # columns of a command on one line; a terminal of 80 indents it by four
+_GOES_ON = "\\"
 _NAME = re.compile(r"[A-Za-z0-9][\w.:@-]{0,254}")
 
 
@@ -53,32 +54,50 @@ def corrected(
     return lines
 
 
-def _rows(command: Command) -> list[list[Word]]:
-    """The words in the groups that a line is not broken in."""
+def _rows(command: Command) -> list[str]:
+    """The command in pieces that a line is not broken in, a line each; docker's options share lines."""
     head = list(command.head)
-    rows: list[list[Word]] = []
-    at = 0
-    if len(head) > 2 and head[0].value.rpartition("/")[2] in ("docker", "podman"):
-        rows.append(head[:2])
-        at = 2
-        while at < len(head):
-            count = option_words(head[at].value) if head[at].value.startswith("-") else 1
-            rows.append(head[at : at + count])
-            at += count
+    rows: list[str] = []
+    if head and head[0].value.rpartition("/")[2] in ("docker", "podman"):
+        pieces, image = _options(head)
+        for piece in pieces:
+            if rows and len(f"{rows[-1]} {piece}") <= WIDE - 2:
+                rows[-1] += f" {piece}"
+            else:
+                rows.append(piece)
+        rows.append(image)
     else:
-        rows.append(head)
+        rows.append(_joined(head))
+    fresh = True  # the line holds the launcher alone
     for option in options([word.value for word in command.words], None):
-        own = command.words[option.at : option.at + option.size]
-        if not option.flag and len(rows[-1]) < 4:
-            rows[-1] = [*rows[-1], *own]
+        own = _joined(command.words[option.at : option.at + option.size])
+        if not option.flag and fresh:
+            rows[-1] = f"{rows[-1]} {own}".lstrip()
         else:
             rows.append(own)
+        fresh = False
     return [row for row in rows if row]
+
+
+def _options(head: list[Word]) -> tuple[list[str], str]:
+    """(`docker run` and its options, a piece each; the image with what is started in it)."""
+    pieces = [_joined(head[:2])]
+    at = 2
+    while at < len(head) and (head[at].value.startswith("-") or head[at].value == "…"):
+        size = option_words(head[at].value) if head[at].value.startswith("-") else 1
+        pieces.append(_joined(head[at : at + size]))
+        at += size
+    return pieces, _joined(head[at:])
+
+
+def _joined(words: Sequence[Word]) -> str:
+    return " ".join(word.raw for word in words)
 
 
 def _lines(command: Command, start: str = "") -> list[str]:
     """The command on one line, or on several that go on."""
-    rows = [" ".join(word.raw for word in row) for row in _rows(command)]
+    rows = _rows(command)
+    start += str(command.around.get("sudo", ""))
     front = [f"{name}={value}" for name, value in command.env.items()]
     if len(" ".join([*front, rows[0]])) <= WIDE:
         front, rows[0] = [], " ".join([*front, rows[0]])
@@ -86,9 +105,8 @@ def _lines(command: Command, start: str = "") -> list[str]:
     rows[0] = f"{start}{rows[0]}"
     if len(" ".join(rows)) <= WIDE:
         return [" ".join(rows)]
-    return [
-        f"{'  ' if i else ''}{row}{' ' + chr(92) if i < len(rows) - 1 else ''}" for i, row in enumerate(rows)
-    ]
+    last = len(rows) - 1
+    return [f"{'  ' if i else ''}{row}{'' if i == last else ' ' + _GOES_ON}" for i, row in enumerate(rows)]
 
 
 def _cli(
@@ -135,7 +153,8 @@ def _docker(
             name = values[at + 1]
         elif word.startswith("--name="):
             name = word[7:]
-    first = [f"{tool} rm -f {name}"] if _NAME.fullmatch(name) else []
+    sudo = command.around.get("sudo", "")
+    first = [f"{sudo}{tool} rm -f {name}"] if _NAME.fullmatch(name) else []
     return [*first, *_lines(command)]
 
 
