@@ -11,7 +11,6 @@ from vdiag.advise.budget import budget
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import load
-from vdiag.advise.secrets import open_value
 from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
@@ -78,7 +77,7 @@ def answer(
             vllm=_text(context.get("vllm")),
             engine=_text(context.get("engine")),
             model=_text(context.get("model")),
-            args={name: open_value(name, value) for name, value in (context.get("args") or {}).items()},
+            args=_opened(context.get("args") or {}),
             deploy=context.get("deploy"),
         ),
         diagnoses=[_diagnosis(f, inputs, context, blames) for f in conclusion.findings],
@@ -140,6 +139,13 @@ def _weigh(report: Report, conclusion: Conclusion) -> None:
 
 def _is_fatal(finding: Finding) -> bool:
     return finding.node.rule is None or finding.node.rule.severity is Severity.FATAL
+
+
+def _opened(args: dict[str, Any]) -> dict[str, Any]:
+    """The server's arguments without its keys and passwords."""
+    from vdiag.advise.secrets import open_value  # late: a log without arguments needs none
+
+    return {name: open_value(name, value) for name, value in args.items()}
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:

@@ -9,8 +9,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
 from typing import Any
+
+import msgspec
 
 from vdiag.advise import container as box
 from vdiag.advise import secrets
@@ -23,21 +24,18 @@ MOST_WORDS = 400
 Quote = Callable[[str], str]
 
 
-@dataclass
-class Command:
+class Command(msgspec.Struct):
     """A command line. `head` goes up to what vLLM's own arguments follow, `words` are those."""
 
     form: str  # one of form.FORMS: how it is written
     head: list[Word]
     words: list[Word]
-    env: dict[str, str] = field(default_factory=dict)  # in front of it: name → value as it was spelled
+    env: dict[str, str] = {}  # in front of it: name → value as it was spelled
     rebuilt: bool = False  # from the arguments the server printed
     inner: bool = False  # it stood in one word, behind `sh -c`
-    outer: list[Word] = field(default_factory=list)  # what stood in front of that word
-    around: dict[str, Any] = field(
-        default_factory=dict
-    )  # names: unit, service, deployment, pod_container, key
-    hidden: list[str] = field(default_factory=list)  # secrets that a placeholder stands for now
+    outer: list[Word] = []  # what stood in front of that word
+    around: dict[str, Any] = {}  # names: unit, service, deployment, pod_container, key
+    hidden: list[str] = []  # secrets that a placeholder stands for now
 
     @property
     def quote(self) -> Quote:
@@ -88,7 +86,7 @@ def changed(
     for name, value in set_.items():
         if value is not None:
             words = _with(words, name, value, command, version)
-    made = replace(command, words=words, head=list(command.head))
+    made = msgspec.structs.replace(command, words=words, head=list(command.head))
     made.env = {name: _assigned(name, raw, made) for name, raw in command.env.items()}
     if command.head and command.head[0].value.rpartition("/")[2] in ("docker", "podman"):
         _docker(made, env, container)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
 from vdiag.advise.shown import Shown
-from vdiag.advise.written import corrected
 from vdiag.model import Fix
 from vdiag.rulebook.schema import FixRule, Rule
 
@@ -208,7 +207,7 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         lines = form.change(set_, unset, env, placed, container) if changes else []
         if container and not lines:
             return None  # this way of running a server has no such setting
-        whole = corrected(set_, unset, env, container, placed) if lines else []
+        whole = _whole(set_, unset, env, container, placed) if lines else []
         return Fix(
             do=_text(fix.do, known),
             run=[*run, *(whole or lines)],
@@ -226,6 +225,19 @@ def applies(fix: FixRule, known: Known, context: Mapping[str, Any]) -> bool:
     if not _admits(fix, vllm) or not all(_holds(condition, known) for condition in fix.only_if):
         return False
     return all(takes(name, vllm) is not False for name in fix.set)
+
+
+def _whole(
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    """The user's own command with the change; empty where the log does not tell it."""
+    from vdiag.advise.written import corrected  # late: only an answer with a change needs it
+
+    return corrected(set_, unset, env, container, context)
 
 
 def _argument(name: str, known: Known) -> str:

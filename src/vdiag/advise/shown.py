@@ -5,15 +5,14 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from vdiag.advise.argument_list import options
-from vdiag.advise.command import Command
-from vdiag.advise.found import Found, commands
-from vdiag.advise.rebuilt import not_defaults, rebuilt
 from vdiag.advise.words import Unsafe
 from vdiag.model import Event
-from vdiag.reason import printed
+
+if TYPE_CHECKING:
+    from vdiag.advise.command import Command
+    from vdiag.advise.found import Found
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
 _MODEL = re.compile(r"[\w.~/][\w.~/:@+-]{0,300}")
@@ -56,6 +55,8 @@ class Shown:
 
         One that is not understood counts too, unless the shell's: what stands in a unit or a container beside vLLM is not known then.
         """
+        from vdiag.advise.found import commands  # late, as all that reads commands: most answers need none
+
         for number, events in enumerate(self._runs):
             fitting = [
                 found for found in commands(_lines(events))
@@ -69,6 +70,8 @@ class Shown:
 
     def _fits(self, command: Command) -> bool:
         """Whether a command is what this server was started with, by the arguments that it printed."""
+        from vdiag.advise.argument_list import options
+
         args = self._context.get("args")
         if not isinstance(args, dict) or not args:
             return True
@@ -91,6 +94,9 @@ class Shown:
         )
 
     def _rebuilt(self) -> Command | None:
+        from vdiag.advise.rebuilt import not_defaults, rebuilt
+        from vdiag.reason import printed
+
         version = str(self._context.get("vllm") or "")
         args, opaque = self._context.get("args"), tuple(self._context.get("args_opaque") or ())
         cut = self._context.get("args_cut")
