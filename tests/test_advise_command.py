@@ -334,6 +334,10 @@ def test_secrets_are_in_no_output(where: str) -> None:
 
 def test_secrets_among_the_printed_arguments() -> None:
     args = {"model_tag": "acme/m", "model": "acme/m", "api_key": [SECRET], "hf_token": SECRET}
+    args["kv_transfer_config"] = {
+        "kv_connector": "X",
+        "extra": {"auth": SECRET, "redis": f"redis://u:{SECRET}@h"},
+    }
     report = vdiag.diagnose(
         f"(APIServer pid=1) INFO 08-28 10:12:01 [utils.py:233] non-default args: {args}\n{FAULT}\n"
     )
@@ -342,8 +346,22 @@ def test_secrets_among_the_printed_arguments() -> None:
         "vllm serve acme/m \\",
         "  --api-key <api key> \\",
         "  --hf-token <hf token> \\",
+        """  --kv-transfer-config '{"kv_connector": "X", "extra": {"auth": "<auth>", "redis": "redis://<login>@h"}}' \\""",
         "  --max-model-len 38576",
     ]
+
+
+@pytest.mark.parametrize(
+    ("words", "expected"),
+    [
+        ("acme/m --no-such-flag 3 --port 80", "acme/m --port 80"),
+        ("acme/m --port 80 --no-such-flag", "acme/m --port 80"),
+        ("--no_such_flag acme/m --port 80", "acme/m --port 80"),
+        ("--no-such-flag=x --model acme/m", "--model acme/m"),
+    ],
+)
+def test_a_flag_that_no_version_knows_is_taken_out(words: str, expected: str) -> None:
+    assert corrected({}, ["no_such_flag"], {}, {}, shown(f"vllm serve {words}")) == [f"vllm serve {expected}"]
 
 
 @pytest.mark.parametrize("value", ["$HF_TOKEN", "${HF_TOKEN}"])

@@ -78,7 +78,7 @@ def is_flag(word: str) -> bool:
 
 
 def options(words: Sequence[str], version: str | None) -> Iterator[Option]:
-    """Words behind `vllm serve` as options, in order; a flag that no list knows takes all words up to the next."""
+    """Words behind `vllm serve` as options, in order; a flag that no list knows takes one word."""
     at = 0
     while at < len(words):
         word = words[at]
@@ -93,7 +93,7 @@ def options(words: Sequence[str], version: str | None) -> Iterator[Option]:
             follows += 1
         if value is not None or (takes in "nb" and not key):
             follows = 0
-        elif takes not in "s0" or key:
+        elif takes != "s" or key:
             follows = min(follows, 1)
         values = (value,) if value is not None else tuple(words[at + 1 : at + 1 + follows])
         yield Option(flag, key, off, value is not None, at, 1 + follows, values)
@@ -113,7 +113,7 @@ def _spelled(word: str) -> tuple[str, str, bool, str | None]:
     if not name.startswith("--"):
         return short.get(name, name), key, False, glued
     name = name.replace("_", "-")
-    if name.startswith("--no-") and name not in lists()["flags"]:
+    if name.startswith("--no-") and name not in lists()["flags"] and "--" + name[5:] in lists()["flags"]:
         return "--" + name[5:], key, True, glued
     return name, key, False, glued
 

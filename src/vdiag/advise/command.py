@@ -16,7 +16,7 @@ import msgspec
 from vdiag.advise import container as box
 from vdiag.advise import secrets
 from vdiag.advise.argument_list import Option, kind, options
-from vdiag.advise.arguments import flag_of
+from vdiag.advise.arguments import flag_of, known_flags
 from vdiag.advise.values import plain, words_of
 from vdiag.advise.words import Unsafe, Word, in_unit, quote
 
@@ -47,13 +47,7 @@ class Command(msgspec.Struct):
     @property
     def model(self) -> str:
         """The model that the words name; empty if they do not."""
-        found = ""
-        for option in options([word.value for word in self.words], None):
-            if option.flag == "--model" and option.values:
-                return option.values[0]
-            if not option.flag and not found:
-                found = option.values[0]
-        return found
+        return _model_of(self.words)
 
 
 def _in_exec(word: str) -> str:
@@ -181,15 +175,31 @@ def _spelled(value: str, command: Command, *, glued: bool = False) -> Word:
 
 
 def _without(words: list[Word], name: str, version: str | None) -> list[Word]:
-    """Words without an argument, however it is spelled."""
+    """Words without an argument, however it is spelled.
+
+    Behind a flag that no version knows the model may stand: that stays where no other word is it.
+    """
     flag = flag_of(name)
-    gone = {
-        index
-        for option in options([word.value for word in words], version)
-        if option.flag == flag
-        for index in range(option.at, option.at + option.size)
-    }
-    return [word for index, word in enumerate(words) if index not in gone]
+    if "--" + flag[5:] in known_flags() and flag not in known_flags():
+        flag = "--" + flag[5:]  # `--no-enable-prefix-caching`
+    gone = [o for o in options([word.value for word in words], version) if o.flag == flag]
+    whole = {index for option in gone for index in range(option.at, option.at + option.size)}
+    kept = [word for index, word in enumerate(words) if index not in whole]
+    if kind(flag, version) == "0" and not _model_of(kept):
+        flags = {option.at for option in gone}
+        return [word for index, word in enumerate(words) if index not in flags]
+    return kept
+
+
+def _model_of(words: Sequence[Word]) -> str:
+    """The model that words name; empty if they do not."""
+    found = ""
+    for option in options([word.value for word in words], None):
+        if option.flag == "--model" and option.values:
+            return option.values[0]
+        if not option.flag and not found:
+            found = option.values[0]
+    return found
 
 
 def _with(words: list[Word], name: str, value: Any, command: Command, version: str | None) -> list[Word]:

@@ -61,7 +61,12 @@ def assigned(name: str, value: str) -> str:
 def open_value(name: str, value: Any) -> Any:
     """An engine argument's value, or a JSON key's, as it may be shown."""
     if isinstance(value, dict):
-        return {str(key): open_value(str(key), item) for key, item in value.items()}
+        return {
+            str(key): placeholder(f"--{key}")
+            if isinstance(item, str) and of_name(str(key)) and not reference(item)
+            else open_value(str(key), item)
+            for key, item in value.items()
+        }
     if isinstance(value, (list, tuple)) and not _secret(name):
         return [open_value(name, item) for item in value]
     if value is None or isinstance(value, (bool, int, float)):
