@@ -281,6 +281,11 @@ def test_the_model_of_the_command_fills_in_blanks() -> None:
         "ExecStart=/opt/vllm/bin/vllm serve acme/m --max-model-len 8192 --gpu-memory-utiliz>",
         "  Process: 77 ExecStart=/opt/vllm/bin/vllm serve acme/m --port 80… (code=exited, status=1/FAILURE)",
         '  Process: 77 ExecStart=/opt/vllm/bin/vllm serve acme/m --hf-overrides {"a": 1} (code=exited, status=1/FAILURE)',
+        "vllm serve acme/m --max-model-len 8192 --gpu-memory-uti\nlization 0.9",
+        "$ vllm serve acme/m --tensor-parallel-size 2 --max-model-len 1310\n72 --port 8000",
+        "$ vllm serve acme/m --tensor-parallel-size 2 --max-model-len 131072\n--port 8000",
+        "vllm serve acme/m --port",
+        "vllm serve acme/m is what I ran/typed",
         "docker run --gpus all \\",
         "docker run --entrypoint /bin/sh vllm/vllm-openai:v0.11.0 -c 'vllm serve acme/m'",
         "services:\n  a:\n    image: vllm/vllm-openai\n    command: bash -c 'vllm serve acme/m; id'",
@@ -357,6 +362,7 @@ def test_secrets_among_the_printed_arguments() -> None:
         ("acme/m --no-such-flag 3 --port 80", "acme/m --port 80"),
         ("acme/m --port 80 --no-such-flag", "acme/m --port 80"),
         ("--no_such_flag acme/m --port 80", "acme/m --port 80"),
+        ("--no-such-flag --port 80 acme/m", "--port 80 acme/m"),
         ("--no-such-flag=x --model acme/m", "--model acme/m"),
     ],
 )
@@ -481,6 +487,11 @@ def test_what_was_printed_as_an_object_stays_a_placeholder() -> None:
         "  --attention-backend <value of --attention-backend> \\",
         "  --max-model-len 38576",
     ]
+
+
+def test_an_argument_that_no_list_has_is_not_left_out() -> None:
+    context = shown("", args={"model": "acme/m", "model_tag": "acme/m", "of_a_later_version": 3})
+    assert corrected({"max_num_seqs": 8}, [], {}, {}, context) == []
 
 
 def test_arguments_that_were_cut_are_no_command() -> None:

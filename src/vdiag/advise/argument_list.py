@@ -138,6 +138,19 @@ def problems(words: Sequence[str], version: str | None) -> list[str]:
     return found
 
 
+def torn(words: Sequence[str], version: str | None) -> bool:
+    """Whether words are no whole command for any version: a flag that none knows, a value that is missing or too many."""
+    read = list(options(words, version))
+    return sum(not option.flag for option in read) > 1 or any(
+        option.flag
+        and (
+            option.flag not in lists()["flags"]
+            or (not option.values and kind(option.flag, version) not in "nbo")
+        )
+        for option in read
+    )
+
+
 def _wrong(option: Option, letter: str, version: str | None) -> Iterator[str]:
     flag, values = option.flag, option.values
     if option.off and letter != "b":

@@ -17,6 +17,7 @@ from vdiag.advise.words import LONGEST, Unsafe, Word, shell, unit
 
 Lines = Mapping[int, str]  # physical line → its text without the envelope
 
+NARROW = 60  # columns that a terminal has at least
 MOST_NODES = 3000  # of a YAML fragment, whose aliases can be many
 MOST_ROWS = 200  # lines of one command or fragment
 MOST_FOUND = 40  # commands looked at in one input
@@ -31,6 +32,7 @@ _EXEC = re.compile(r"^\s*(?:Process:\s+\d+\s+)?ExecStart=(?P<all>[^\s{].*)")
 _STATUS = re.compile(r"\s\(code=\w+, (?:status|signal)=[^)]*\)\s*$")
 _ASSIGNED = re.compile(r"([A-Za-z_]\w*)=(.*)", re.DOTALL)
 _YAML_START = re.compile(r"^(\s*)(?:- )?(?:image|command|args|entrypoint):(?:\s|$)")
+_REST = re.compile(r"--?[a-zA-Z][\w-]*(?:[ =]|$)|[\w./:'\"{}=,-]+(?:\s+--?[a-zA-Z]|\s*$)")
 _NESTED = re.compile(r"(?:[\[{]\s*){20}")  # nobody writes that; reading it costs time
 _DESCRIBED = re.compile(r"^(\s*)(Command|Args):\s*$")
 _CUT = re.compile(r"…|\.\.\.$|>$")
@@ -64,7 +66,7 @@ def _typed(lines: Lines) -> Iterator[Found]:
                 continue
             whole = _continued(lines, at, text[found.start("all") :])
             if "vllm" in (whole or text):
-                command = _read(form, whole)
+                command = None if form != "systemd" and _wrapped(lines, at, whole) else _read(form, whole)
                 if command is not None and form == "systemd" and (name := _unit_name(lines, at)):
                     command.around["unit"] = name
                 if command is None or form != "cli" or _plausible(command):
@@ -90,6 +92,12 @@ def _continued(lines: Lines, at: int, text: str) -> str | None:
         rows.append(re.sub(r"^> ", "", following))  # a shell's second prompt
     whole = "\n".join(rows)
     return whole if len(whole) <= LONGEST else None
+
+
+def _wrapped(lines: Lines, at: int, whole: str | None) -> bool:
+    """Whether a terminal broke the command: a long row, and one behind it that looks like the rest."""
+    last = at + (whole or "").count("\n")
+    return len(lines.get(last, "")) >= NARROW and bool(_REST.match(lines.get(last + 1, "")))
 
 
 def _read(form: str, text: str | None) -> Command | None:

@@ -56,10 +56,12 @@ def rebuilt(
 
 
 def argument(name: str, value: Any, version: str | None) -> list[str]:
-    """One argument as words; none for what is not given by a flag. Raises Unsafe for what cannot be a word."""
+    """One argument as words; none for what is not given by a flag. Raises Unsafe for what cannot be told."""
     letter = kind(flag_of(name), version)
-    if value is None or letter == "0":
-        return []  # a name of the program's own, such as `subparser`
+    if value is None or name in _OWN:
+        return []
+    if letter == "0":
+        raise Unsafe("an argument that no list has")
     value = secrets.open_value(name, value)
     if name == "lora_modules" and isinstance(value, list):
         value = [_adapter(item) for item in value]

@@ -13,7 +13,7 @@ _FLAG = re.compile(
 )
 _NOT = re.compile(r"--(?:[\w-]*-)?tokens|--ssl-\w+|--[\w-]*-ids")
 _NAME = re.compile(
-    r"(?i)(?:^|[_\W])(?:api_?keys?|keys?|token|secrets?|pass|password|passwd|pwd|credentials?|auth)(?:$|[_\W])"
+    r"(?i)(?:^|[_\W])(?:api_?keys?|keys?|token|secrets?|pass|password|passwd|pwd|credentials?|auth|authorization|bearer)(?:$|[_\W])"
 )
 _VALUE = re.compile(
     r"hf_[A-Za-z0-9]{6,}|sk-[\w-]{6,}|gh[pousr]_\w{10,}|github_pat_\w{10,}|xox[a-z]-[\w-]{8,}|AKIA[A-Z0-9]{12,}|"

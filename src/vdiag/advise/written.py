@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise import container as box
-from vdiag.advise.argument_list import options
+from vdiag.advise.argument_list import options, torn
 from vdiag.advise.command import Command, changed, option_words
 from vdiag.advise.rebuilt import called
 from vdiag.advise.shown import Shown
@@ -44,7 +44,10 @@ def corrected(
     if command.rebuilt and command.form == "docker" and not (set_ or unset):
         return []
     try:
-        made = changed(command, set_, unset, env, container, str(context.get("vllm") or ""))
+        version = str(context.get("vllm") or "")
+        made = changed(command, set_, unset, env, container, version)
+        if torn([word.value for word in made.words], version):
+            return []
         lines = _FORMS[command.form](made, env, container, context)
     except Unsafe:
         return []
