@@ -336,6 +336,7 @@ class LoadPoint(msgspec.Struct, omit_defaults=True):
     prompt_tps: float | None = None  # tokens per second
     generation_tps: float | None = None
     preemptions: int | None = None  # so far
+    source: str = ""  # its input; empty: that of the load
 
 
 class Load(msgspec.Struct, omit_defaults=True):
@@ -348,6 +349,8 @@ class Load(msgspec.Struct, omit_defaults=True):
     pattern: str = ""  # memory | queue | cache | calm
     said: str = ""  # what the figures come to
     remedy: str = ""
+    engines: int = 1  # whose figures were put together: counts summed, KV use of the fullest
+    seen: int = 0  # points that were read; at most 240 of them are listed
 
 
 class Change(msgspec.Struct):

@@ -10,7 +10,7 @@ from vdiag import __version__
 from vdiag.advise.budget import budget
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
-from vdiag.advise.load import load
+from vdiag.advise.load import Failure, load, load_facts
 from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
@@ -80,7 +80,7 @@ def answer(
             args=_opened(context.get("args") or {}),
             deploy=context.get("deploy"),
         ),
-        diagnoses=[_diagnosis(f, inputs, context, blames) for f in conclusion.findings],
+        diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
@@ -109,7 +109,8 @@ def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: 
     told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
     name = report.inputs[told.episode.source].name
     report.memory = budget(told.episode, rulebook, name)
-    report.load = load(told.episode, rulebook, name)
+    failure = _failure(conclusion.findings[0]) if conclusion.findings else None
+    report.load = load(told.episode, rulebook, name, failure)
     fatal = bool(conclusion.findings) and _is_fatal(conclusion.findings[0])
     if since is not None:
         report.changes = since(told)
@@ -189,6 +190,9 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         seen.line = at(seen.source, seen.line)
     for harmless in report.harmless:
         harmless.line = at(harmless.source, harmless.line)
+    if report.load is not None:
+        for point in [*report.load.points, *filter(None, [report.load.peak])]:
+            point.line = at(report.load.source, point.line)
     for episode in report.episodes:
         ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
         episode.first_line, episode.last_line = min(ends), max(ends)
@@ -244,12 +248,23 @@ def _speaker(events: list[Event]) -> str:
     return Counter(own).most_common(1)[0][0]
 
 
+def _failure(finding: Finding) -> Failure | None:
+    """Where the load ends that led to a finding; None where the server lived on."""
+    if not _is_fatal(finding):
+        return None
+    return Failure(_line_here(finding.node, finding.blame), finding.node.event)
+
+
 def _diagnosis(
-    finding: Finding, inputs: list[Input], context: dict[str, Any], blames: list[Blame]
+    finding: Finding,
+    inputs: list[Input],
+    context: dict[str, Any],
+    blames: list[Blame],
+    rulebook: Rulebook,
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = {**context, **blame.episode.facts}
+    facts = {**context, **blame.episode.facts, **load_facts(blame.episode, rulebook, _failure(finding))}
     others = [other.episode.events for other in reversed(blames) if other is not blame]
     facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
     if not facts.get("model"):
