@@ -25,6 +25,7 @@ ALLOWED = {
     "sizing": {"model"},  # plain arithmetic
     **{stage: {"model", "rulebook", *STAGES[:place]} for place, stage in enumerate(STAGES)},
     "advise": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("advise")]},
+    "render": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("render")]},
     "pipeline": {"model", "rulebook", *STAGES},
     "excerpts": {"model", "intake", "scan"},
     "follow": {"model", "rulebook", *STAGES},

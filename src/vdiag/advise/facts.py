@@ -12,12 +12,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vdiag.advise import arguments
-from vdiag.sizing import fit
+from vdiag.sizing import fit, ruled_out
 
 FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
 
-HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
 FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 
 # One fact, several names: rules capture under the words their message uses.
@@ -28,9 +27,11 @@ ALIASES = {
     "utilization": ("gpu_memory_utilization", "typed_utilization"),
     "max_num_seqs": ("typed_seqs",),
     "free_gib": ("free",),
-    "total_gib": ("total",),
+    "total_gib": ("total", "card_gib", "oom_total_gib"),
     "need_gib": ("need",),
-    "have_gib": ("have", "available_gib"),
+    "have_gib": ("have", "available_gib", "kv_gib"),
+    "want_gib": ("oom_want_gib",),
+    "left_gib": ("oom_free_gib",),
     "flag": ("argument", "arguments", "flags"),
     "weights_gib": ("model_gib", "load_gib"),
 }
@@ -91,16 +92,15 @@ def fact(function: FactFunction) -> FactFunction:
 def fitting_len(known: Known) -> int | None:
     """The longest context that fits, a multiple of 16 and at least 256 tokens.
 
-    vLLM's own estimate if the message holds one; else the share of the full context that the KV cache
-    left can hold, `max_len × have / need` (KV memory grows linearly with length, kv_cache_utils.py);
-    for V0, the tokens its KV cache stores.
+    vLLM's own estimate if the message holds one; for V0, the tokens its KV cache stores; else the share of the full
+    context that the KV cache left can hold, `max_len × have / need`, a little less for rounding and chance.
     """
     limit, estimate = known.number("max_len"), known.number("estimated_len")
-    have, need, tokens = known.number("have_gib"), known.number("need_gib"), known.number("kv_tokens")
-    if estimate is None and limit and have and need:
-        estimate = limit * have / need
+    have, need = known.number("have_gib"), known.number("need_gib")
     if estimate is None:
-        estimate = tokens
+        estimate = known.number("kv_tokens")
+    if estimate is None and limit and have and need:
+        estimate = fit.estimated_tokens(have, need, limit)
     return None if estimate is None else fit.fitting_len(estimate, limit)
 
 
@@ -112,10 +112,21 @@ def half_len(known: Known) -> int | None:
 
 
 @fact
+def need_gib(known: Known) -> float | None:
+    """KV memory of one request of the full context, from what the cache holds: `kv_gib × max_len / kv_tokens`."""
+    have, tokens, limit = known.number("kv_gib"), known.number("kv_tokens"), known.number("max_len")
+    return round(have * limit / tokens, 2) if have and have > 0 and tokens and limit else None
+
+
+@fact
 def missing_gib(known: Known) -> float | None:
-    """How much KV cache is short for one request of the full context."""
+    """How much KV cache is short for one request of the full context; where there is none at all, how far below 0."""
     have, need = known.number("have_gib"), known.number("need_gib")
-    return round(need - have, 2) if have is not None and need is not None and need > have else None
+    if have is None:
+        return None
+    if need is None:
+        return round(-have, 2) if have < 0 else None
+    return round(need - have, 2) if need > have else None
 
 
 # ---- share of the card --------------------------------------------------------------------------------
@@ -142,7 +153,7 @@ def fitting_utilization(known: Known) -> float | None:
     free, total = known.number("free_gib"), known.number("total_gib")
     if free is None or not total or total <= 0:
         return None
-    share = math.floor((free - HEADROOM_GIB) / total * 100 + 1e-9) / 100
+    share = math.floor((free - fit.HEADROOM_GIB) / total * 100 + 1e-9) / 100
     return min(share, fit.SAFE_UTILIZATION) if share >= 0.3 else None
 
 
@@ -151,23 +162,58 @@ def needed_utilization(known: Known) -> float | None:
     """The smallest `--gpu-memory-utilization` whose KV cache holds one full request.
 
     Present share plus what is missing over the card's size (vLLM's budget is share × total), rounded up to
-    two decimals; unknown above 0.92.
+    two decimals; unknown above 0.92, and above what was free at start.
     """
     share, total, missing = (
         known.number("utilization"),
         known.number("total_gib"),
         known.number("missing_gib"),
     )
-    if share is None or not total or missing is None:
+    if share is None or not total or not missing or not known.number("need_gib"):
         return None
-    return fit.needed_utilization(share, missing, total)
+    return fit.needed_utilization(share, missing, total, known.number("free_gib"))
+
+
+@fact
+def opening_utilization(known: Known) -> float | None:
+    """The smallest `--gpu-memory-utilization` that leaves 1 GiB for a KV cache that has less than that.
+
+    Unknown above 0.92, and above what was free at start.
+    """
+    share, total, have = known.number("utilization"), known.number("total_gib"), known.number("have_gib")
+    if share is None or not total or have is None or have >= 1 or known.number("need_gib"):
+        return None
+    return fit.needed_utilization(share, 1 - have, total, known.number("free_gib"))
+
+
+@fact
+def raising_is_no_help(known: Known) -> bool | None:
+    """Whether 0.92 as `--gpu-memory-utilization` would be no more than now, more than is free, or not enough."""
+    share, total = known.number("utilization"), known.number("total_gib")
+    free, missing = known.number("free_gib"), known.number("missing_gib")
+    if share is not None and share >= fit.SAFE_UTILIZATION:
+        return True
+    if free is not None and total and free < fit.SAFE_UTILIZATION * total:
+        return True
+    if share is not None and missing:
+        return (fit.SAFE_UTILIZATION - share) * (total or fit.LARGEST_CARD_GIB) < missing
+    return None
 
 
 @fact
 def lower_utilization(known: Known) -> float | None:
-    """The present share less 0.05, where it is at least 0.5: room for what allocates beside the cache."""
-    share = known.number("utilization")
-    lower = round(share - 0.05, 2) if share else 0.0
+    """The present share less 0.05, or less what was short where that is more; at least 0.5.
+
+    What was short of the card when memory ran out (`want` less `left`) has to stay free of the KV cache.
+    """
+    share, total = known.number("utilization"), known.number("total_gib")
+    want, left = known.number("want_gib"), known.number("left_gib")
+    if not share:
+        return None
+    less = 0.05
+    if want is not None and left is not None and total and want > left:
+        less = max(less, math.ceil((want - left) / total * 100) / 100 + 0.01)
+    lower = round(min(share, 1.0) - less, 2)
     return lower if lower >= 0.5 else None
 
 
@@ -240,6 +286,87 @@ def swap_gib(known: Known) -> int | None:
     """A swap file that bridges loading: as large as the weights, at least 8, at most 64 GiB."""
     weights = known.number("weights_gib")
     return min(max(math.ceil(weights), 8), 64) if weights and weights > 0 else None
+
+
+@fact
+def small_batch(known: Known) -> int | None:
+    """2048 as `--max-num-batched-tokens`, or half of what the log says it is where that is less; at least 256."""
+    present = known.number("max_num_batched_tokens")
+    if present is None:
+        return None
+    half = int(present) // 2
+    return min(half, 2048) if half >= 256 else None
+
+
+@fact
+def fitting_seqs(known: Known) -> int | None:
+    """A `--max-num-seqs` for which the sampler's scores fit into what was free: a power of two.
+
+    They grow with the requests: half of `requests × left / want`, since they exist several times over.
+    """
+    requests, want, left = (
+        known.number("requests") or known.number("max_num_seqs"),
+        known.number("want_gib"),
+        known.number("left_gib"),
+    )
+    if not requests or not want or left is None or left >= want:
+        return None
+    fits = int(requests * left / want / 2)
+    return 1 << (fits.bit_length() - 1) if fits >= 1 else None
+
+
+@fact
+def kv_space_gib(known: Known) -> int | None:
+    """VLLM_CPU_KVCACHE_SPACE that holds one full request, rounded up; unknown where the host has less memory."""
+    need, total = known.number("need_gib"), known.number("total_gib")
+    if not need or need <= 0:
+        return None
+    space = math.ceil(need + 0.05)  # vLLM keeps a little of it
+    taken = known.number("consumed_gib") or known.number("weights_gib") or 0
+    return space if total is None or space + taken <= total else None
+
+
+@fact
+def free_kv_space_gib(known: Known) -> int | None:
+    """VLLM_CPU_KVCACHE_SPACE that fits into the free memory of the node: nine tenths of it, in whole GiB."""
+    free = known.number("free_gib")
+    return int(free * 0.9) if free is not None and free * 0.9 >= 1 else None
+
+
+# ---- what the log rules out ---------------------------------------------------------------------------
+
+
+@fact
+def fp8_cache_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that an 8-bit KV cache is no remedy: there already, or not for this card."""
+    return True if ruled_out.fp8_cache(known) else None
+
+
+@fact
+def quantising_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that the weights are quantised already."""
+    return True if ruled_out.quantising(known) else None
+
+
+@fact
+def eager_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that there are no CUDA graphs to do without."""
+    return True if ruled_out.eager(known) else None
+
+
+@fact
+def more_cards_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that all cards are in use, or more ranks than it names."""
+    seen = known.number("ranks_seen") or 0
+    if ruled_out.more_cards(known) or seen > (known.number("tp") or 1):
+        return True
+    return None
+
+
+@fact
+def larger_tp(known: Known) -> int | None:
+    """Twice the present `--tensor-parallel-size`, where it is known, divides the heads and finds cards."""
+    return ruled_out.larger_tp(known) if known.number("tp") is not None else None
 
 
 # ---- flags --------------------------------------------------------------------------------------------

@@ -7,8 +7,12 @@ import math
 GIB = 1024**3
 BLOCK = 16  # tokens in a KV cache block, vLLM's default block_size on CUDA
 SMALLEST_USEFUL_LEN = 256  # tokens; below this a shorter context is no remedy
-LOW_UTILIZATION, SAFE_UTILIZATION = 0.85, 0.92  # the working range; above it, what is gained is missing at run time
+LOW_UTILIZATION, SAFE_UTILIZATION = (
+    0.85,
+    0.92,
+)  # the working range; above it, what is gained is missing at run time
 HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+LARGEST_CARD_GIB = 288  # of any card that vLLM runs on
 ROUNDED_GIB = 0.005  # how far a figure with two decimals can be from what it stands for
 MARGIN = 0.99  # of an estimate of our own: what is free differs a little from start to start
 

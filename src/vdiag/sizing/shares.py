@@ -7,3 +7,10 @@ NON_TORCH = "non-torch"
 GRAPHS = "CUDA graphs"
 KV = "KV cache"
 REST = "unaccounted"  # of a budget, what no figure names
+
+# Of a card on which memory ran out.
+TENSORS = "tensors"
+RESERVED = "reserved, unused"
+LIBRARIES = "CUDA context, NCCL, libraries"
+FREE = "free"
+UNTOLD = "in use, not told by whom"
