@@ -105,6 +105,15 @@ def fitting_len(known: Known) -> int | None:
 
 
 @fact
+def no_length_fits(known: Known) -> bool | None:
+    """Whether the figures say that not even a short context fits."""
+    have, need = known.number("have_gib"), known.number("need_gib")
+    if have is None or not need or have >= need:
+        return None
+    return True if known.get("fitting_len") is None else None
+
+
+@fact
 def half_len(known: Known) -> int | None:
     """Half of the present context length, a multiple of 16 and at least 256 tokens."""
     limit = known.number("max_len")
@@ -218,6 +227,16 @@ def lower_utilization(known: Known) -> float | None:
 
 
 @fact
+def above_weights_utilization(known: Known) -> float | None:
+    """The share that holds the weights and a tenth of the card beside them; unknown above 0.92."""
+    weights, total = known.number("weights_gib"), known.number("total_gib")
+    if not weights or not total:
+        return None
+    share = math.ceil((weights / total + 0.1) * 100 - 1e-9) / 100
+    return share if share <= fit.SAFE_UTILIZATION else None
+
+
+@fact
 def half_utilization(known: Known) -> float | None:
     """Half of the present share, to let two servers live on one card; at most 0.45."""
     share = known.number("utilization")
@@ -272,6 +291,56 @@ def half_batched_tokens(known: Known) -> int | None:
     """Half of `--max-num-batched-tokens` where the log says it, at least 256."""
     present = known.number("max_num_batched_tokens")
     return int(present) // 2 if present and present >= 512 else None
+
+
+@fact
+def loading_tp(known: Known) -> int | None:
+    """How many cards the checkpoint on disk needs at four fifths of each: a power of two above the present size."""
+    checkpoint, total = known.number("checkpoint_gib"), known.number("total_gib")
+    present = int(known.number("tp") or 1)
+    if not checkpoint or not total or present < 1 or ruled_out.more_cards(known):
+        return None
+    size = present * 2
+    while checkpoint / size > 0.8 * total:
+        size *= 2
+    return size if size <= 16 else None
+
+
+@fact
+def loading_offload_gib(known: Known) -> int | None:
+    """What of the checkpoint does not fit into four fifths of a card, in whole GiB; unknown above half of it."""
+    checkpoint, total = known.number("checkpoint_gib"), known.number("total_gib")
+    if not checkpoint or not total:
+        return None
+    share = checkpoint / (known.number("tp") or 1)
+    rest = math.ceil(share - 0.8 * total)
+    ram = known.number("ram_gib")
+    return rest if 0 < rest <= share / 2 and (ram is None or rest < ram) else None
+
+
+@fact
+def offload_gib(known: Known) -> int | None:
+    """What is missing for one full request, in whole GiB, of the weights; unknown above half of them."""
+    missing, weights = known.number("missing_gib"), known.number("weights_gib")
+    if not missing or missing <= 0 or not weights:
+        return None
+    ram = known.number("ram_gib")
+    amount = math.ceil(missing)
+    return amount if amount <= weights / 2 and (ram is None or amount < ram) else None
+
+
+@fact
+def other_pid(known: Known) -> int | None:
+    """The first other process that PyTorch names on a full card, if it holds at least 1 GiB."""
+    own = known.number("oom_process_gib") or known.number("oom_own_gib")
+    pid, held = known.number("oom_pid_1"), known.number("oom_pid_1_gib")
+    return int(pid) if own and pid and held and held >= 1 else None
+
+
+@fact
+def other_gib(known: Known) -> float | None:
+    """What that process holds."""
+    return known.number("oom_pid_1_gib") if known.get("other_pid") else None
 
 
 @fact
