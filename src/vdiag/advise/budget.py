@@ -217,7 +217,7 @@ def _fits(memory: Memory, known: Known) -> None:
         memory.free_gib = known.number("free_gib")
     if have is not None:
         memory.kv_gib = have
-    memory.max_model_len = _whole(known.number("max_len") or known.number("concurrency_len"))
+    memory.max_model_len = _whole(known.number("concurrency_len") or known.number("max_len"))
     if memory.kv_tokens is None:
         memory.kv_tokens = _whole(known.number("kv_tokens"))
     memory.need_gib = need

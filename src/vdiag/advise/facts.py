@@ -200,13 +200,15 @@ def raising_is_no_help(known: Known) -> bool | None:
     """Whether 0.92 as `--gpu-memory-utilization` would be no more than now, more than is free, or not enough."""
     share, total = known.number("utilization"), known.number("total_gib")
     free, missing = known.number("free_gib"), known.number("missing_gib")
+    tokens, limit = known.number("kv_tokens"), known.number("max_len")
     if share is not None and share >= fit.SAFE_UTILIZATION:
         return True
     if free is not None and total and free < fit.SAFE_UTILIZATION * total:
         return True
-    if share is not None and missing:
-        return (fit.SAFE_UTILIZATION - share) * (total or fit.LARGEST_CARD_GIB) < missing
-    return None
+    if missing and missing > 0:
+        now = fit.DEFAULT_UTILIZATION if share is None else share
+        return (fit.SAFE_UTILIZATION - now) * (total or fit.LARGEST_CARD_GIB) < missing
+    return True if tokens and limit and tokens < limit / 2 else None
 
 
 @fact
@@ -369,19 +371,17 @@ def small_batch(known: Known) -> int | None:
 
 @fact
 def fitting_seqs(known: Known) -> int | None:
-    """A `--max-num-seqs` for which the sampler's scores fit into what was free: a power of two.
+    """A `--max-num-seqs` for which the sampler's scores fit into what was free: a power of two, half of what fits.
 
-    They grow with the requests: half of `requests × left / want`, since they exist several times over.
+    They grow with the requests, `requests × left / want` of which fit. Where the number of requests is unknown, each
+    is taken to have the scores of the largest vocabulary, which are 1 MiB in 32 bits.
     """
-    requests, want, left = (
-        known.number("requests") or known.number("max_num_seqs"),
-        known.number("want_gib"),
-        known.number("left_gib"),
-    )
-    if not requests or not want or left is None or left >= want:
+    requests = known.number("requests") or known.number("max_num_seqs")
+    want, left = known.number("want_gib"), known.number("left_gib")
+    if not want or left is None or left >= want:
         return None
-    fits = int(requests * left / want / 2)
-    return 1 << (fits.bit_length() - 1) if fits >= 1 else None
+    fits = int((requests * left / want if requests else left * 1024) / 2)
+    return min(1 << (fits.bit_length() - 1), 256) if fits >= 1 else None
 
 
 @fact

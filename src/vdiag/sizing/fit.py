@@ -12,6 +12,7 @@ LOW_UTILIZATION, SAFE_UTILIZATION = (
     0.92,
 )  # the working range; above it, what is gained is missing at run time
 HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+DEFAULT_UTILIZATION = 0.9  # of vLLM before 0.24, which has 0.92; at least so much where nobody said another
 LARGEST_CARD_GIB = 288  # of any card that vLLM runs on
 ROUNDED_GIB = 0.005  # how far a figure with two decimals can be from what it stands for
 MARGIN = 0.99  # of an estimate of our own: what is free differs a little from start to start

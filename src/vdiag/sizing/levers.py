@@ -27,7 +27,7 @@ def levers(memory: Memory, context: Facts) -> list[Lever]:
             *_cards(memory, context, None),
         ]
     missing = missing_gib(memory)
-    if missing is None:
+    if missing is None and not (memory.concurrency is not None and memory.concurrency < 1):
         return list(_for_many(memory, context))
     return [
         *_shorter(memory),
@@ -100,9 +100,13 @@ def _share(memory: Memory, context: Facts) -> Iterator[Lever]:
 
 
 def _fp8(memory: Memory, context: Facts) -> Iterator[Lever]:
-    if memory.kv_gib is None or memory.kv_gib <= 0 or ruled_out.fp8_cache(context):
+    if (memory.kv_gib is not None and memory.kv_gib <= 0) or ruled_out.fp8_cache(context):
         return
-    enough = memory.need_gib / 2 <= memory.kv_gib if memory.need_gib is not None else None
+    enough = None
+    if memory.need_gib is not None and memory.kv_gib is not None:
+        enough = memory.need_gib / 2 <= memory.kv_gib
+    elif memory.concurrency is not None:
+        enough = memory.concurrency >= 0.5
     need = f", one request of the full length needs {memory.need_gib / 2:.2f} GiB" if memory.need_gib else ""
     yield Lever(
         do="Store the KV cache in 8 bits",
@@ -113,7 +117,7 @@ def _fp8(memory: Memory, context: Facts) -> Iterator[Lever]:
     )
 
 
-def _eager(memory: Memory, context: Facts, missing: float) -> Iterator[Lever]:
+def _eager(memory: Memory, context: Facts, missing: float | None) -> Iterator[Lever]:
     inside = next((s for s in memory.shares if s.what == shares.GRAPHS and not s.beside), None)
     if inside is not None and not ruled_out.eager(context):
         yield Lever(
@@ -121,11 +125,11 @@ def _eager(memory: Memory, context: Facts, missing: float) -> Iterator[Lever]:
             set={"enforce_eager": True},
             gives=f"{inside.gib:.2f} GiB more for the KV cache",
             price=EAGER_PRICE,
-            enough=inside.gib >= missing,
+            enough=inside.gib >= missing if missing is not None else None,
         )
 
 
-def _batch(memory: Memory, context: Facts, missing: float) -> Iterator[Lever]:
+def _batch(memory: Memory, context: Facts, missing: float | None) -> Iterator[Lever]:
     peak = gib_of(memory, shares.ACTIVATIONS)
     present = ruled_out.whole(context, "max_num_batched_tokens")
     if peak is None or peak < 0.1 or present is None or present < 1024 or ruled_out.on_cpu(context):
@@ -136,7 +140,7 @@ def _batch(memory: Memory, context: Facts, missing: float) -> Iterator[Lever]:
         set={"max_num_batched_tokens": smaller},
         gives=f"up to {peak / 2:.2f} GiB of the activations, which shrink about with the batch",
         price="long prompts take more steps, so the first token comes later",
-        enough=False if peak / 2 < missing else None,
+        enough=False if missing is not None and peak / 2 < missing else None,
     )
 
 
