@@ -215,9 +215,14 @@ def _fits(memory: Memory, known: Known) -> None:
         memory.total_gib = known.number("total_gib")
     if memory.free_gib is None and memory.total_gib:
         memory.free_gib = known.number("free_gib")
+    if memory.budget_gib is None:
+        memory.budget_gib = known.number("desired_gib")
+    total, free = memory.total_gib, memory.free_gib
+    if not memory.shares and total and free is not None and have is None and 0 <= free <= total:
+        memory.shares = [Share(shares.OTHERS, round(total - free, 2)), Share(shares.FREE, free)]
     if have is not None:
         memory.kv_gib = have
-    memory.max_model_len = _whole(known.number("concurrency_len") or known.number("max_len"))
+    memory.max_model_len = _whole(known.number("max_len"))
     if memory.kv_tokens is None:
         memory.kv_tokens = _whole(known.number("kv_tokens"))
     memory.need_gib = need

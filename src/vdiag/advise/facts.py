@@ -21,7 +21,7 @@ FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 
 # One fact, several names: rules capture under the words their message uses.
 ALIASES = {
-    "max_len": ("max_model_len", "max_seq_len"),
+    "max_len": ("concurrency_len", "max_model_len", "max_seq_len"),
     "tp": ("tensor_parallel_size", "tp_size"),
     "heads": ("num_heads", "attention_heads", "num_attention_heads"),
     "utilization": ("gpu_memory_utilization", "typed_utilization"),
