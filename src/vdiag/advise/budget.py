@@ -164,7 +164,7 @@ def _shares(memory: Memory, read: Figures, known: Known) -> None:
             estimated=graphs is None,
             beside=True,
         )
-    _of_the_card(memory, said, known, cpu)
+    _of_the_card(memory, known, cpu)
     within = sum(item.gib for item in memory.shares if not item.beside)
     if memory.budget_gib and memory.kv_gib is not None and not known.get("kv_cache_memory_bytes"):
         rest = memory.budget_gib - within - min(memory.kv_gib, 0.0)
@@ -177,15 +177,13 @@ def _shares(memory: Memory, read: Figures, known: Known) -> None:
             memory.shares.append(Share(shares.REST, round(rest, 2)))
 
 
-def _of_the_card(memory: Memory, said: Mapping[str, Any], known: Known, cpu: bool) -> None:
+def _of_the_card(memory: Memory, known: Known, cpu: bool) -> None:
     """vLLM's share of the card, and the budget it makes."""
     memory.utilization = known.number("utilization")
     if memory.utilization is not None and not 0 < memory.utilization <= 1:
         memory.utilization = None
     if memory.budget_gib is None and memory.total_gib and memory.utilization and not cpu:
         memory.budget_gib = round(memory.total_gib * memory.utilization, 2)
-    if memory.total_gib is None and memory.budget_gib and memory.utilization and "budget_gib" in said:
-        memory.total_gib = round(memory.budget_gib / memory.utilization, 2)
 
 
 def _graphs_counted(said: Mapping[str, Any], known: Known) -> bool:

@@ -13,6 +13,7 @@ from typing import Any
 
 from vdiag.advise import arguments
 from vdiag.sizing import fit, ruled_out
+from vdiag.sizing.levers import SMALL_BATCH
 
 FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
@@ -366,7 +367,7 @@ def small_batch(known: Known) -> int | None:
     if present is None:
         return None
     half = int(present) // 2
-    return min(half, 2048) if half >= 256 else None
+    return min(half, SMALL_BATCH) if half >= 256 else None
 
 
 @fact
@@ -415,6 +416,13 @@ def fp8_cache_ruled_out(known: Known) -> bool | None:
 def quantising_ruled_out(known: Known) -> bool | None:
     """Whether the log shows that the weights are quantised already."""
     return True if ruled_out.quantising(known) else None
+
+
+@fact
+def nobody_else(known: Known) -> bool | None:
+    """Whether nearly the whole card was free when the server started, so that no other process holds it."""
+    free, total = known.number("free_gib"), known.number("total_gib")
+    return True if free is not None and total and free >= 0.95 * total else None
 
 
 @fact

@@ -66,12 +66,14 @@ class Figures(NamedTuple):
     ranks: int
 
     def facts(self) -> dict[str, Any]:
-        """The values alone, by name; what is printed in MiB as GiB."""
+        """The values alone, by name; what is printed in MiB as GiB, and the card by vLLM's share of it."""
         said = {name: figure.value for name, figure in self.deciding.figures.items()}
         for name in [name for name in said if name.endswith("_mib")]:
             value = said.pop(name)
             if isinstance(value, (int, float)):
                 said.setdefault(f"{name.removesuffix('_mib')}_gib", value / 1024)
+        if "total_gib" not in said and said.get("utilization") and "budget_gib" in said:
+            said["total_gib"] = round(said["budget_gib"] / said["utilization"], 2)
         if "auto_kv_gib" in said:
             said.setdefault("kv_gib", said["auto_kv_gib"])
         return said

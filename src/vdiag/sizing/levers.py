@@ -10,6 +10,7 @@ from vdiag.sizing import fit, ruled_out, shares
 from vdiag.sizing.ruled_out import Facts
 
 FREED_BY_4_BITS = (0.67, 0.72)  # of 16-bit weights; embeddings and scales stay as they are
+SMALL_BATCH = 2048  # tokens; vLLM's own default on smaller cards
 EAGER_PRICE = "10-20 % of the throughput on short answers"
 
 
@@ -134,13 +135,14 @@ def _batch(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
     present = ruled_out.whole(context, "max_num_batched_tokens")
     if peak is None or peak < 0.1 or present is None or present < 1024 or ruled_out.on_cpu(context):
         return
-    smaller = present // 2
+    smaller = min(present // 2, SMALL_BATCH)
+    most = peak * (1 - smaller / present)
     yield Lever(
         do="Let one batch hold less",
         set={"max_num_batched_tokens": smaller},
-        gives=f"up to {peak / 2:.2f} GiB of the activations, which shrink about with the batch",
+        gives=f"up to {most:.2f} GiB of the activations, which shrink about with the batch",
         price="long prompts take more steps, so the first token comes later",
-        enough=False if missing is not None and peak / 2 < missing else None,
+        enough=False if missing is not None and most < missing else None,
     )
 
 
@@ -190,7 +192,7 @@ def _cards(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
 def _for_peaks(memory: Memory, context: Facts) -> Iterator[Lever]:
     present = ruled_out.whole(context, "max_num_batched_tokens")
     if present is None or present > 512:
-        smaller = min(present // 2, 2048) if present else 2048
+        smaller = min(present // 2, SMALL_BATCH) if present else SMALL_BATCH
         yield Lever(
             do="Let one batch hold less",
             set={"max_num_batched_tokens": smaller},
