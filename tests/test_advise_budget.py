@@ -8,6 +8,7 @@ import pytest
 
 from logtext import ALL, FAILED, Sample, ask, by_name
 from vdiag.model import Memory, Report
+from vdiag.render.terminal import render
 from vdiag.sizing import fit, shares
 from vdiag.sizing.levers import levers
 
@@ -427,3 +428,56 @@ def test_a_server_that_runs_hears_how_many_full_requests_fit() -> None:
         *V1_DEBUG,
     )
     assert next(lever for lever in memory.levers if "max_num_seqs" in lever.set).set == {"max_num_seqs": 4}
+
+
+@pytest.mark.parametrize("odd", ["0", "-1", "9" * 400, "9" * 20, "1.2.3", "."])
+@pytest.mark.parametrize("log", [V0, V1_DEBUG, V1_SUMMARY, V1_CONSUMED, XPU])
+def test_nonsense_figures_make_no_nonsense(log: list[str], odd: str) -> None:
+    """A log is a stranger's: a figure that is none, or no amount, is left out or harmless."""
+    for row in range(len(log)):
+        head, _, message = log[row].partition("] ")
+        nonsense = f"{head}] {re.sub(r'[0-9.,]+', odd, message)}"
+        memory = read(*log[:row], nonsense, *log[row + 1 :]).memory
+        if memory is not None:
+            assert all(share.gib >= 0 for share in memory.shares)
+            assert all(lever.set.get("gpu_memory_utilization", 0) <= 0.92 for lever in memory.levers)
+
+
+# ---- on a page ------------------------------------------------------------------------------------------
+
+
+def page_of(s: Sample, *, everything: bool = False) -> list[str]:
+    text = render(ask(s.text), width=80, everything=everything).plain()
+    return text.split("\n")
+
+
+@pytest.mark.parametrize("s", ALL, ids=by_name)
+def test_the_budget_stands_on_a_page_only_where_memory_failed_unless_all_is_asked_for(s: Sample) -> None:
+    memory = ask(s.text).memory
+    headings = ("The memory budget", "The memory of the card")
+    assert any(row in headings for row in page_of(s)) == (memory is not None and memory.asked)
+    assert any(row in headings for row in page_of(s, everything=True)) == (memory is not None)
+
+
+def test_the_bar_is_as_long_as_the_shares_and_each_has_its_mark_in_words() -> None:
+    rows = page_of(next(s for s in ALL if s.name == "kv-cache-too-small-v0"))
+    bar = next(row for row in rows if row.startswith("  [") and row.endswith("]")).strip()[1:-1]
+    assert len(bar) == 60
+    for name, mark, gib in [("weights", "#", 9.38), ("activations", "+", 1.51), ("KV cache", "*", 3.19)]:
+        assert bar.count(mark) == pytest.approx(gib / 15.7 * 60, abs=1)
+        assert any(row.startswith(f"  {mark} {name}") and f"{gib} GiB" in row for row in rows)
+    assert max(map(len, rows)) <= 80
+
+
+def test_the_lines_of_figures_are_those_of_the_text_as_it_was_given() -> None:
+    """A pasted log is read a second time, repaired: its lines are told as they stood."""
+    quoted = "\n".join(
+        f"> {row}\n>" for row in [engine("0.11.0"), *V1_DEBUG[1:], FAILURE.format(have="4.95", fits=40544)]
+    )
+    memory = ask(quoted + "\n").memory
+    assert memory is not None
+    rows = quoted.split("\n")
+    assert "estimated maximum model length" in rows[memory.line - 1]
+    for share in memory.shares:
+        if share.line:
+            assert "GiB" in rows[share.line - 1]

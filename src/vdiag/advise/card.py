@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from vdiag.advise.figures import MOST
 from vdiag.model import Role, Share
 from vdiag.sizing import shares
 
@@ -29,7 +30,9 @@ def state(episode: Episode, rulebook: Rulebook, event: Event) -> Full | None:
         if match.event is not event or rulebook.rules[match.rule].role is not Role.CONTEXT:
             continue
         figures = {
-            k: v for k, v in match.captures.items() if k.startswith("oom_") and isinstance(v, (int, float))
+            k: v
+            for k, v in match.captures.items()
+            if k.startswith("oom_") and isinstance(v, (int, float)) and 0 <= v < MOST
         }
         for number in (1, 2, 3):
             if pid := figures.pop(f"oom_pid_{number}", None):

@@ -18,6 +18,7 @@ from vdiag.sizing.levers import SMALL_BATCH
 FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
 
+MOST = 1e15  # of any amount or length
 FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 
 # One fact, several names: rules capture under the words their message uses.
@@ -68,16 +69,16 @@ class Known:
         return self._context.get(name)
 
     def number(self, name: str) -> float | None:
-        """The value as a finite number, or None."""
+        """The value as a number, or None; also for one that is no amount, as `inf`."""
         value = self.get(name)
         if isinstance(value, str):
             try:
                 value = float(value.replace(",", ""))
             except ValueError:
                 return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return value
+        return value if abs(value) < MOST else None
 
 
 def fact(function: FactFunction) -> FactFunction:

@@ -41,6 +41,7 @@ OF_THE_ENGINE = frozenset(
     ["kv_tokens", "concurrency", "concurrency_len", "gpu_blocks", "auto_len", "auto_kv_gib"]
 )
 _SMALLEST = ("kv_gib", "kv_tokens", "concurrency", "gpu_blocks")  # printed for several ranks by one process
+MOST = 1e15  # of any figure; what is larger is none
 _WORDS = ("graphs_counted",)
 _WORKERS = ("Worker", "VllmWorker", "RayWorker")
 
@@ -88,7 +89,7 @@ def read(episode: Episode, rulebook: Rulebook) -> Figures | None:
             continue
         lane = match.event.envelope.lane
         for name, value in match.captures.items():
-            if not isinstance(value, (int, float)) and name not in _WORDS:
+            if name not in _WORDS and not (isinstance(value, (int, float)) and abs(value) < MOST):
                 continue
             place = ranks if name in OF_A_RANK else engines if name in OF_THE_ENGINE else None
             if place is not None:
