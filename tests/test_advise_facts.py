@@ -103,7 +103,7 @@ def test_shares_that_rounding_and_free_memory_allow() -> None:
         fact("needed_utilization", have_gib=4.0, need_gib=8.0, free_gib=67.0, **card) is None
     )  # 0.85 x 80 is 68
     assert fact("opening_utilization", have_gib=-3.0, **card) == 0.85
-    assert fact("raising_is_no_help", have_gib=1.0, need_gib=9.0, **card) is None
+    assert not fact("raising_is_no_help", have_gib=1.0, need_gib=9.0, **card)
     assert fact("raising_is_no_help", have_gib=1.0, need_gib=11.0, **card) is True
     assert fact("raising_is_no_help", utilization=0.95) is True
 
