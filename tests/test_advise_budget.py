@@ -374,10 +374,6 @@ def test_a_sampler_gets_as_many_requests_as_were_free() -> None:
 
 # ---- every memory diagnosis -----------------------------------------------------------------------------
 
-GUESSES = re.compile(
-    r"--max-model-len (?:8192|4096)\b|--gpu-memory-utilization 0\.92\b|--tensor-parallel-size 2\b"
-)
-
 
 @pytest.mark.parametrize("s", [s for s in FAILED if "kv-cache" in str(s.rule)], ids=by_name)
 def test_samples_with_figures_get_a_computed_fix_first_and_no_guess(s: Sample) -> None:
