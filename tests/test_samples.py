@@ -26,6 +26,9 @@ def test_sample(log: Path) -> None:
     if expected.get("fix"):
         said = " ".join([first.fixes[0].do, *first.fixes[0].run, first.fixes[0].note])
         assert expected["fix"] in said
+    if expected.get("load"):
+        assert report.load is not None
+        assert report.load.pattern == expected["load"]
 
 
 def test_there_are_samples_of_each_verdict() -> None:

@@ -16,7 +16,7 @@ from vdiag.advise.answer import answer
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import decode
 from vdiag.intake.formats import detect
-from vdiag.match.keeper import Keeper
+from vdiag.match.keeper import Keeper, Repeated
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Diagnosis, Event, Input, Kind, Record, Report, Role, Severity, Verdict
 from vdiag.reason.conclude import conclude
@@ -29,7 +29,7 @@ from vdiag.scan.records import Scanner
 
 WINDOW = 8 << 20  # bytes of the current run's events that are held
 FIRST = 2 << 20  # of these, bytes of its first ones: they hold the arguments and the version
-ORDINARY = 2000  # events without news that are held
+ORDINARY = 2000  # events without news that are held, with those that only repeat a fact
 EVENT = 1024  # bytes that an event takes besides its text
 PIECE = 256 << 10  # bytes read between two looks for a new run
 SAMPLE = 16 << 10  # bytes of the log's beginning by which its format is told
@@ -63,8 +63,9 @@ class Kept(msgspec.Struct):
 class Held:
     """The events of the current run: its first ones, and the latest, in bounded space."""
 
-    def __init__(self) -> None:
+    def __init__(self, rulebook: Rulebook) -> None:
         self._first: list[Kept] = []
+        self._repeated = Repeated(rulebook)
         self._last: deque[Kept] = deque()
         self._ordinary: deque[Kept] = deque(maxlen=ORDINARY)
         self._room = FIRST
@@ -72,7 +73,8 @@ class Held:
 
     def add(self, kept: Kept) -> None:
         size = kept.size
-        if not kept.matches and not kept.trouble:
+        ordinary = not kept.matches and not kept.trouble
+        if ordinary or self._repeated.has(kept.event, kept.matches):
             if size < WINDOW // ORDINARY:
                 self._ordinary.append(kept)
         elif size <= self._room:
@@ -106,7 +108,7 @@ class Follower:
         self._sample = b""
         self._spoke = False
         self._rest = b""  # a line that has not ended
-        self._held = Held()
+        self._held = Held(self._rulebook)
         self._served: list[Answered] = []
         self.fresh = False  # trouble came since the last conclusion
         self._told: set[str] = set()  # failures of the current run that were told
@@ -234,7 +236,7 @@ class Follower:
                 told.append(failure)
             self._bury(ended, run.first_line)
         if told or len(runs) > 1:
-            self._held = Held()
+            self._held = Held(self._rulebook)
             for one in kept:
                 self._held.add(one)
             self.fresh = any(one.trouble for one in kept)
@@ -305,6 +307,9 @@ def renumber(report: Report, place: Callable[[int], int], source: str) -> None:
     """Gives the lines of one input other numbers; 0 means none and stays."""
     numbered: list[tuple[object, str, str]] = [(seen, "line", seen.source) for seen in report.also_seen]
     numbered += [(item, "line", item.source) for item in report.harmless]
+    if report.load is not None:
+        points = [*report.load.points, *filter(None, [report.load.peak])]
+        numbered += [(point, "line", report.load.source) for point in points]
     for episode in report.episodes:
         numbered.append((episode, "first_line", episode.source))
         numbered.append((episode, "last_line", episode.last_source or episode.source))

@@ -202,6 +202,7 @@ class Fix(msgspec.Struct):
     run: list[str] = []
     safety: Safety = Safety.SAFE
     note: str = ""
+    change: list[str] = []  # the change alone, where `run` holds the user's whole command with it
 
 
 class Fixed(msgspec.Struct):
@@ -340,6 +341,7 @@ class LoadPoint(msgspec.Struct, omit_defaults=True):
     prompt_tps: float | None = None  # tokens per second
     generation_tps: float | None = None
     preemptions: int | None = None  # so far
+    source: str = ""  # its input; empty: that of the load
 
 
 class Load(msgspec.Struct, omit_defaults=True):
@@ -352,6 +354,8 @@ class Load(msgspec.Struct, omit_defaults=True):
     pattern: str = ""  # memory | queue | cache | calm
     said: str = ""  # what the figures come to
     remedy: str = ""
+    engines: int = 1  # whose figures were put together: counts summed, KV use of the fullest
+    seen: int = 0  # points that were read; at most 240 of them are listed
 
 
 class Change(msgspec.Struct):

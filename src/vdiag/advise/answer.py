@@ -10,7 +10,8 @@ from vdiag import __version__
 from vdiag.advise.budget import ABOUT_MEMORY, budget, facts_of_run
 from vdiag.advise.fixes import command, facts_of, fill, placeholders
 from vdiag.advise.gaps import find_gaps
-from vdiag.advise.load import load
+from vdiag.advise.load import Failure, load, load_facts
+from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
     Changes,
@@ -76,10 +77,10 @@ def answer(
             vllm=_text(context.get("vllm")),
             engine=_text(context.get("engine")),
             model=_text(context.get("model")),
-            args=context.get("args") or {},
+            args=_opened(context.get("args") or {}),
             deploy=context.get("deploy"),
         ),
-        diagnoses=[_diagnosis(f, inputs, context, rulebook) for f in conclusion.findings],
+        diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
@@ -120,7 +121,8 @@ def _numbers(
     report.memory = budget(told.episode, rulebook, name, here, node.match if node else None, settings)
     if report.memory is not None and rule is not None:
         report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule))
-    report.load = load(told.episode, rulebook, name)
+    failure = _failure(conclusion.findings[0]) if conclusion.findings else None
+    report.load = load(told.episode, rulebook, name, failure)
     fatal = bool(conclusion.findings) and _is_fatal(conclusion.findings[0])
     if since is not None:
         report.changes = since(told)
@@ -150,6 +152,13 @@ def _weigh(report: Report, conclusion: Conclusion) -> None:
 
 def _is_fatal(finding: Finding) -> bool:
     return finding.node.rule is None or finding.node.rule.severity is Severity.FATAL
+
+
+def _opened(args: dict[str, Any]) -> dict[str, Any]:
+    """The server's arguments without its keys and passwords."""
+    from vdiag.advise.secrets import open_value  # late: a log without arguments needs none
+
+    return {name: open_value(name, value) for name, value in args.items()}
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
@@ -197,6 +206,9 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
             share.line = at(report.memory.source, share.line)
     for harmless in report.harmless:
         harmless.line = at(harmless.source, harmless.line)
+    if report.load is not None:
+        for point in [*report.load.points, *filter(None, [report.load.peak])]:
+            point.line = at(report.load.source, point.line)
     for episode in report.episodes:
         ends = at(episode.source, episode.first_line), at(episode.source, episode.last_line)
         episode.first_line, episode.last_line = min(ends), max(ends)
@@ -236,7 +248,8 @@ def _deploy(events: list[Event]) -> dict[str, str]:
     for event in events:
         env = event.envelope
         if "/" in env.unit:  # kubectl's pod/container
-            return {"deploy": "kubernetes", "pod": _speaker(events).partition("/")[0]}
+            pod, _, container = _speaker(events).partition("/")
+            return {"deploy": "kubernetes", "pod": pod, "pod_container": container}
         if env.host and env.unit and env.kind is not Kind.KERNEL:
             return {"deploy": "systemd"}
         if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):
@@ -251,12 +264,32 @@ def _speaker(events: list[Event]) -> str:
     return Counter(own).most_common(1)[0][0]
 
 
+def _failure(finding: Finding) -> Failure | None:
+    """Where the load ends that led to a finding; None where the server lived on."""
+    if not _is_fatal(finding):
+        return None
+    return Failure(_line_here(finding.node, finding.blame), finding.node.event)
+
+
 def _diagnosis(
-    finding: Finding, inputs: list[Input], context: dict[str, Any], rulebook: Rulebook
+    finding: Finding,
+    inputs: list[Input],
+    context: dict[str, Any],
+    blames: list[Blame],
+    rulebook: Rulebook,
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = {**context, **blame.episode.facts, **facts_of_run(blame.episode, rulebook)}
+    facts = {
+        **context,
+        **blame.episode.facts,
+        **facts_of_run(blame.episode, rulebook),
+        **load_facts(blame.episode, rulebook, _failure(finding)),
+    }
+    others = [other.episode.events for other in reversed(blames) if other is not blame]
+    facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
+    if not facts.get("model"):
+        facts["model"] = shown.model or None
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

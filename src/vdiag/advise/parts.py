@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdiag.model import Diagnosis, Input, Report
+from vdiag.model import Diagnosis, Input, Load, Report
 
 
 def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
@@ -26,6 +26,8 @@ def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
         for share in report.memory.shares:
             source, line = _at(sets, whole, share.line)
             share.line = line if source == report.memory.source else 0
+    if report.load is not None:
+        _load(report.load, sets)
     for episode in report.episodes:
         source = episode.source
         episode.source, episode.first_line = _at(sets, source, episode.first_line)
@@ -60,6 +62,18 @@ def _diagnosis(diagnosis: Diagnosis, sets: dict[str, _Set]) -> None:
     for explained in diagnosis.explains:
         if explained.source == diagnosis.source:
             explained.source = ""
+
+
+def _load(load: Load, sets: dict[str, _Set]) -> None:
+    """The load's input is the file of its last point; points of other files name theirs."""
+    whole = load.source
+    points = [*load.points, *filter(None, [load.peak])]
+    for point in points:
+        point.source, point.line = _at(sets, whole, point.line)
+    load.source = load.points[-1].source
+    for point in points:
+        if point.source == load.source:
+            point.source = ""
 
 
 def _at(sets: dict[str, _Set], source: str, line: int) -> tuple[str, int]:

@@ -17,6 +17,9 @@ _HARMFUL = re.compile(
     "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
 )
 
+# What a stream is given instead where its encoding has no blocks and rules; anything else becomes a question mark.
+_IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓─│·…", "_.-:=+*#.:#-|..")
+
 _LINK = ("http://", "https://")  # stays whole, so that it can be opened
 _BREAKS = ",;&|"
 
@@ -29,6 +32,20 @@ def harmless(text: str) -> str:
 def spelled(json: str) -> str:
     """JSON that says the same and holds no character that a terminal obeys or nobody sees."""
     return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+
+
+def in_ascii(text: str) -> str:
+    """The text with its blocks in ASCII, rising as they do: `_.-:=+*#`."""
+    return text.translate(_IN_ASCII)
+
+
+def shows_blocks(encoding: str | None) -> bool:
+    """Whether an encoding has the blocks of sparklines and bars."""
+    try:
+        "▁█░".encode(encoding or "ascii")
+    except (UnicodeEncodeError, LookupError):
+        return False
+    return True
 
 
 def _written_out(found: re.Match[str]) -> str:

@@ -13,10 +13,10 @@ from typing import TextIO
 
 import msgspec
 
-from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Verdict
+from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Severity, Verdict
 from vdiag.render import budget, load
 from vdiag.render.outside import outside
-from vdiag.render.page import Page, shorten
+from vdiag.render.page import Page, in_ascii, shorten, shows_blocks
 from vdiag.render.sections import (
     BRIEF,
     PHASES,
@@ -60,7 +60,8 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     if report.memory is not None:
         budget.show(page, report.memory, everything)
     if report.load is not None:
-        load.show(page, report.load, everything)
+        failed = bool(first) and first[0].severity is Severity.FATAL
+        load.show(page, report.load, failed=failed, everything=everything)
     if everything or not report.diagnoses:
         _harmless(page, report.harmless, everything)
     _also_seen(page, report.also_seen, everything)
@@ -80,6 +81,8 @@ def _changes(page: Page, report: Report, everything: bool, explaining: bool | No
 
 def write(page: Page, stream: TextIO, *, color: bool) -> None:
     """Prints the page; only with colour is rich needed (its import costs more than a small diagnosis)."""
+    if not shows_blocks(getattr(stream, "encoding", None) or "utf-8"):  # a stream of text alone has none
+        page.lines = [[(in_ascii(text), style) for text, style in line] for line in page.lines]
     if not color:
         stream.write(page.plain())
         return

@@ -72,6 +72,7 @@ def vocabulary() -> Vocabulary:
     try:
         module = import_module("vdiag.advise.facts")
         facts = EPISODE_FACTS | frozenset(module.FACTS) | frozenset(getattr(module, "ALIASES", ()))
+        facts |= frozenset(import_module("vdiag.advise.load").FACTS)
     except ImportError:
         pass
     try:
