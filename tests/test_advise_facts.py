@@ -18,7 +18,8 @@ def test_no_fact_raises_or_guesses_without_captures() -> None:
 
 
 def test_fitting_len_scales_with_the_memory_left() -> None:
-    assert fact("fitting_len", max_len=131072, need_gib=16.0, have_gib=4.95) == 40544
+    # 131072 x 4.945 / 16.005, less one part in a hundred, in whole blocks
+    assert fact("fitting_len", max_len=131072, need_gib=16.0, have_gib=4.95) == 40080
 
 
 def test_fitting_len_prefers_vllms_own_estimate() -> None:
@@ -94,3 +95,38 @@ def test_a_flag_of_other_versions_has_news() -> None:
     assert "--runner" in str(fact("flag_news", flag="--task embed"))
     assert fact("flag_news", "0.11.0", flag="--max-model-len 4") is None
     assert fact("flag_news", "0.11.0", flag="--max-modle-len 4") is None
+
+
+def test_shares_that_rounding_and_free_memory_allow() -> None:
+    card = {"total_gib": 80.0, "utilization": 0.8}
+    assert (
+        fact("needed_utilization", have_gib=4.0, need_gib=8.0, free_gib=67.0, **card) is None
+    )  # 0.85 x 80 is 68
+    assert fact("opening_utilization", have_gib=-3.0, **card) == 0.85
+    assert not fact("raising_is_no_help", have_gib=1.0, need_gib=9.0, **card)
+    assert fact("raising_is_no_help", have_gib=1.0, need_gib=11.0, **card) is True
+    assert fact("raising_is_no_help", utilization=0.95) is True
+
+
+def test_a_lower_share_leaves_what_was_short() -> None:
+    assert fact("lower_utilization", utilization=0.9) == 0.85
+    assert fact("lower_utilization", utilization=0.9, want_gib=8.5, left_gib=0.5, total_gib=80.0) == 0.79
+    assert fact("lower_utilization", utilization=0.52) is None
+
+
+def test_checkpoints_ask_for_cards_and_for_host_memory() -> None:
+    assert (
+        fact("loading_tp", checkpoint_gib=130.0, total_gib=80.0) == 4
+    )  # 65 of 80 GiB each would leave too little
+    assert fact("loading_offload_gib", checkpoint_gib=70.0, total_gib=80.0) == 6
+    assert fact("loading_offload_gib", checkpoint_gib=200.0, total_gib=80.0) is None
+    assert fact("kv_space_gib", need_gib=16.0, total_gib=62.5) == 17
+    assert fact("kv_space_gib", need_gib=16.0, total_gib=9.71) is None
+
+
+def test_batches_shrink_and_never_grow() -> None:
+    assert fact("small_batch", max_num_batched_tokens=8192) == 2048
+    assert fact("small_batch", max_num_batched_tokens=2048) == 1024
+    assert fact("small_batch", max_num_batched_tokens=256) is None
+    assert fact("fitting_seqs", requests=1024, want_gib=0.768, left_gib=0.125) == 64
+    assert fact("half_seqs", max_num_seqs=1) is None

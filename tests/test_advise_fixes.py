@@ -28,7 +28,7 @@ KV = {"max_len": 131072, "need_gib": 16.0, "have_gib": 4.95}
 
 def test_an_argument_is_filled_in_and_printed_as_a_command() -> None:
     (fix,) = fixes(SHORTER, KV, model="acme/model-7b")
-    assert fix.run == ["vllm serve acme/model-7b … --max-model-len 40544"]
+    assert fix.run == ["vllm serve acme/model-7b … --max-model-len 40080"]
 
 
 def test_a_fix_without_its_fact_is_not_offered() -> None:
@@ -195,7 +195,7 @@ def test_another_model_takes_the_place_of_the_first() -> None:
 
 def test_facts_of_lists_captures_and_what_texts_ask_for() -> None:
     asked = rule(SHORTER, why="{tp} cards")
-    assert facts_of(asked, KV, {}) == {**KV, "fitting_len": 40544}
+    assert facts_of(asked, KV, {}) == {**KV, "fitting_len": 40080}
     assert placeholders(asked) == {"fitting_len", "tp"}
 
 

@@ -289,6 +289,7 @@ class Share(msgspec.Struct, omit_defaults=True):
     gib: float
     line: int = 0  # where the log says so; 0: computed
     estimated: bool = False
+    beside: bool = False  # outside vLLM's budget, on top of it
 
 
 class Lever(msgspec.Struct, omit_defaults=True):
@@ -296,6 +297,7 @@ class Lever(msgspec.Struct, omit_defaults=True):
 
     do: str
     set: dict[str, Any] = {}  # engine arguments
+    env: dict[str, str] = {}  # environment variables
     gives: str = ""  # computed, in words with its figures
     price: str = ""
     enough: bool | None = None  # whether it alone makes the server fit; None: unknown
@@ -320,8 +322,11 @@ class Memory(msgspec.Struct, omit_defaults=True):
     bytes_per_token: float | None = None
     concurrency: float | None = None  # requests of the full length that fit at once
     fitting_len: int | None = None  # the longest context that fits, in tokens
-    needed_utilization: float | None = None  # at which the full length would fit
+    needed_utilization: float | None = None  # at which the full length would fit; it may be more than is sane
     levers: list[Lever] = []  # the cheapest first
+    when_full: bool = False  # the shares are those of a card on which memory ran out, not vLLM's budget
+    host: bool = False  # it is host memory: the server runs on the CPU
+    asked: bool = False  # whether the first diagnosis is about memory
     notes: list[str] = []
 
 

@@ -7,8 +7,8 @@ from collections.abc import Callable, Container, Mapping
 from typing import Any
 
 from vdiag import __version__
-from vdiag.advise.budget import budget
-from vdiag.advise.fixes import command, facts_of, fill
+from vdiag.advise.budget import ABOUT_MEMORY, budget, facts_of_run
+from vdiag.advise.fixes import command, facts_of, fill, placeholders
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import Failure, load, load_facts
 from vdiag.advise.shown import Shown
@@ -86,7 +86,7 @@ def answer(
         notes=[*notes, *_joined(conclusion, inputs)],
         harmless=_harmless(blames, inputs),
     )
-    _numbers(report, conclusion, rulebook, since)
+    _numbers(report, conclusion, rulebook, context, since)
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
@@ -101,14 +101,26 @@ def answer(
     return report
 
 
-def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: Since | None) -> None:
+def _numbers(
+    report: Report,
+    conclusion: Conclusion,
+    rulebook: Rulebook,
+    context: dict[str, Any],
+    since: Since | None,
+) -> None:
     """The memory, the load and the changes of the run that the report is about: the first finding's, else the last."""
     blames = conclusion.blames
     if not blames:
         return
     told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
     name = report.inputs[told.episode.source].name
-    report.memory = budget(told.episode, rulebook, name)
+    node = conclusion.findings[0].node if conclusion.findings else None
+    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
+    rule = node.rule if node else None
+    settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
+    report.memory = budget(told.episode, rulebook, name, here, node.match if node else None, settings)
+    if report.memory is not None and rule is not None:
+        report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule))
     failure = _failure(conclusion.findings[0]) if conclusion.findings else None
     report.load = load(told.episode, rulebook, name, failure)
     fatal = bool(conclusion.findings) and _is_fatal(conclusion.findings[0])
@@ -188,6 +200,10 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         ]
     for seen in report.also_seen:
         seen.line = at(seen.source, seen.line)
+    if report.memory is not None:
+        report.memory.line = at(report.memory.source, report.memory.line)
+        for share in report.memory.shares:
+            share.line = at(report.memory.source, share.line)
     for harmless in report.harmless:
         harmless.line = at(harmless.source, harmless.line)
     if report.load is not None:
@@ -264,7 +280,12 @@ def _diagnosis(
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = {**context, **blame.episode.facts, **load_facts(blame.episode, rulebook, _failure(finding))}
+    facts = {
+        **context,
+        **blame.episode.facts,
+        **facts_of_run(blame.episode, rulebook),
+        **load_facts(blame.episode, rulebook, _failure(finding)),
+    }
     others = [other.episode.events for other in reversed(blames) if other is not blame]
     facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
     if not facts.get("model"):

@@ -12,25 +12,28 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from vdiag.advise import arguments
-from vdiag.sizing import fit
+from vdiag.sizing import fit, ruled_out
+from vdiag.sizing.levers import SMALL_BATCH
 
 FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
 
-HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+MOST = 1e15  # of any amount or length
 FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 
 # One fact, several names: rules capture under the words their message uses.
 ALIASES = {
-    "max_len": ("max_model_len", "max_seq_len"),
+    "max_len": ("concurrency_len", "max_model_len", "max_seq_len"),
     "tp": ("tensor_parallel_size", "tp_size"),
     "heads": ("num_heads", "attention_heads", "num_attention_heads"),
     "utilization": ("gpu_memory_utilization", "typed_utilization"),
     "max_num_seqs": ("typed_seqs",),
     "free_gib": ("free",),
-    "total_gib": ("total",),
+    "total_gib": ("total", "card_gib", "oom_total_gib"),
     "need_gib": ("need",),
-    "have_gib": ("have", "available_gib"),
+    "have_gib": ("have", "available_gib", "kv_gib"),
+    "want_gib": ("oom_want_gib",),
+    "left_gib": ("oom_free_gib",),
     "flag": ("argument", "arguments", "flags"),
     "weights_gib": ("model_gib", "load_gib"),
 }
@@ -66,16 +69,16 @@ class Known:
         return self._context.get(name)
 
     def number(self, name: str) -> float | None:
-        """The value as a finite number, or None."""
+        """The value as a number, or None; also for one that is no amount, as `inf`."""
         value = self.get(name)
         if isinstance(value, str):
             try:
                 value = float(value.replace(",", ""))
             except ValueError:
                 return None
-        if isinstance(value, bool) or not isinstance(value, (int, float)) or not math.isfinite(value):
+        if isinstance(value, bool) or not isinstance(value, (int, float)):
             return None
-        return value
+        return value if abs(value) < MOST else None
 
 
 def fact(function: FactFunction) -> FactFunction:
@@ -91,17 +94,25 @@ def fact(function: FactFunction) -> FactFunction:
 def fitting_len(known: Known) -> int | None:
     """The longest context that fits, a multiple of 16 and at least 256 tokens.
 
-    vLLM's own estimate if the message holds one; else the share of the full context that the KV cache
-    left can hold, `max_len × have / need` (KV memory grows linearly with length, kv_cache_utils.py);
-    for V0, the tokens its KV cache stores.
+    vLLM's own estimate if the message holds one; for V0, the tokens its KV cache stores; else the share of the full
+    context that the KV cache left can hold, `max_len × have / need`, a little less for rounding and chance.
     """
     limit, estimate = known.number("max_len"), known.number("estimated_len")
-    have, need, tokens = known.number("have_gib"), known.number("need_gib"), known.number("kv_tokens")
-    if estimate is None and limit and have and need:
-        estimate = limit * have / need
+    have, need = known.number("have_gib"), known.number("need_gib")
     if estimate is None:
-        estimate = tokens
+        estimate = known.number("kv_tokens")
+    if estimate is None and limit and have and need:
+        estimate = fit.estimated_tokens(have, need, limit)
     return None if estimate is None else fit.fitting_len(estimate, limit)
+
+
+@fact
+def no_length_fits(known: Known) -> bool | None:
+    """Whether the figures say that not even a short context fits."""
+    have, need = known.number("have_gib"), known.number("need_gib")
+    if have is None or not need or have >= need:
+        return None
+    return True if known.get("fitting_len") is None else None
 
 
 @fact
@@ -112,10 +123,21 @@ def half_len(known: Known) -> int | None:
 
 
 @fact
+def need_gib(known: Known) -> float | None:
+    """KV memory of one request of the full context, from what the cache holds: `kv_gib × max_len / kv_tokens`."""
+    have, tokens, limit = known.number("kv_gib"), known.number("kv_tokens"), known.number("max_len")
+    return round(have * limit / tokens, 2) if have and have > 0 and tokens and limit else None
+
+
+@fact
 def missing_gib(known: Known) -> float | None:
-    """How much KV cache is short for one request of the full context."""
+    """How much KV cache is short for one request of the full context; where there is none at all, how far below 0."""
     have, need = known.number("have_gib"), known.number("need_gib")
-    return round(need - have, 2) if have is not None and need is not None and need > have else None
+    if have is None:
+        return None
+    if need is None:
+        return round(-have, 2) if have < 0 else None
+    return round(need - have, 2) if need > have else None
 
 
 # ---- share of the card --------------------------------------------------------------------------------
@@ -142,7 +164,7 @@ def fitting_utilization(known: Known) -> float | None:
     free, total = known.number("free_gib"), known.number("total_gib")
     if free is None or not total or total <= 0:
         return None
-    share = math.floor((free - HEADROOM_GIB) / total * 100 + 1e-9) / 100
+    share = math.floor((free - fit.HEADROOM_GIB) / total * 100 + 1e-9) / 100
     return min(share, fit.SAFE_UTILIZATION) if share >= 0.3 else None
 
 
@@ -151,24 +173,71 @@ def needed_utilization(known: Known) -> float | None:
     """The smallest `--gpu-memory-utilization` whose KV cache holds one full request.
 
     Present share plus what is missing over the card's size (vLLM's budget is share × total), rounded up to
-    two decimals; unknown above 0.92.
+    two decimals; unknown above 0.92, and above what was free at start.
     """
     share, total, missing = (
         known.number("utilization"),
         known.number("total_gib"),
         known.number("missing_gib"),
     )
-    if share is None or not total or missing is None:
+    if share is None or not total or not missing or not known.number("need_gib"):
         return None
-    return fit.needed_utilization(share, missing, total)
+    return fit.needed_utilization(share, missing, total, known.number("free_gib"))
+
+
+@fact
+def opening_utilization(known: Known) -> float | None:
+    """The smallest `--gpu-memory-utilization` that leaves 1 GiB for a KV cache that has less than that.
+
+    Unknown above 0.92, and above what was free at start.
+    """
+    share, total, have = known.number("utilization"), known.number("total_gib"), known.number("have_gib")
+    if share is None or not total or have is None or have >= 1 or known.number("need_gib"):
+        return None
+    return fit.needed_utilization(share, 1 - have, total, known.number("free_gib"))
+
+
+@fact
+def raising_is_no_help(known: Known) -> bool | None:
+    """Whether 0.92 as `--gpu-memory-utilization` would be no more than now, more than is free, or not enough."""
+    share, total = known.number("utilization"), known.number("total_gib")
+    free, missing = known.number("free_gib"), known.number("missing_gib")
+    tokens, limit = known.number("kv_tokens"), known.number("max_len")
+    if share is not None and share >= fit.SAFE_UTILIZATION:
+        return True
+    if free is not None and total and free < fit.SAFE_UTILIZATION * total:
+        return True
+    if missing and missing > 0:
+        now = fit.DEFAULT_UTILIZATION if share is None else share
+        return (fit.SAFE_UTILIZATION - now) * (total or fit.LARGEST_CARD_GIB) < missing
+    return True if tokens and limit and tokens < limit / 2 else None
 
 
 @fact
 def lower_utilization(known: Known) -> float | None:
-    """The present share less 0.05, where it is at least 0.5: room for what allocates beside the cache."""
-    share = known.number("utilization")
-    lower = round(share - 0.05, 2) if share else 0.0
+    """The present share less 0.05, or less what was short where that is more; at least 0.5.
+
+    What was short of the card when memory ran out (`want` less `left`) has to stay free of the KV cache.
+    """
+    share, total = known.number("utilization"), known.number("total_gib")
+    want, left = known.number("want_gib"), known.number("left_gib")
+    if not share:
+        return None
+    less = 0.05
+    if want is not None and left is not None and total and want > left:
+        less = max(less, math.ceil((want - left) / total * 100) / 100 + 0.01)
+    lower = round(min(share, 1.0) - less, 2)
     return lower if lower >= 0.5 else None
+
+
+@fact
+def above_weights_utilization(known: Known) -> float | None:
+    """The share that holds the weights and a tenth of the card beside them; unknown above 0.92."""
+    weights, total = known.number("weights_gib"), known.number("total_gib")
+    if not weights or not total:
+        return None
+    share = math.ceil((weights / total + 0.1) * 100 - 1e-9) / 100
+    return share if share <= fit.SAFE_UTILIZATION else None
 
 
 @fact
@@ -229,6 +298,56 @@ def half_batched_tokens(known: Known) -> int | None:
 
 
 @fact
+def loading_tp(known: Known) -> int | None:
+    """How many cards the checkpoint on disk needs at four fifths of each: a power of two above the present size."""
+    checkpoint, total = known.number("checkpoint_gib"), known.number("total_gib")
+    present = int(known.number("tp") or 1)
+    if not checkpoint or not total or present < 1 or ruled_out.more_cards(known):
+        return None
+    size = present * 2
+    while checkpoint / size > 0.8 * total:
+        size *= 2
+    return size if size <= 16 else None
+
+
+@fact
+def loading_offload_gib(known: Known) -> int | None:
+    """What of the checkpoint does not fit into four fifths of a card, in whole GiB; unknown above half of it."""
+    checkpoint, total = known.number("checkpoint_gib"), known.number("total_gib")
+    if not checkpoint or not total:
+        return None
+    share = checkpoint / (known.number("tp") or 1)
+    rest = math.ceil(share - 0.8 * total)
+    ram = known.number("ram_gib")
+    return rest if 0 < rest <= share / 2 and (ram is None or rest < ram) else None
+
+
+@fact
+def offload_gib(known: Known) -> int | None:
+    """What is missing for one full request, in whole GiB, of the weights; unknown above half of them."""
+    missing, weights = known.number("missing_gib"), known.number("weights_gib")
+    if not missing or missing <= 0 or not weights:
+        return None
+    ram = known.number("ram_gib")
+    amount = math.ceil(missing)
+    return amount if amount <= weights / 2 and (ram is None or amount < ram) else None
+
+
+@fact
+def other_pid(known: Known) -> int | None:
+    """The first other process that PyTorch names on a full card, if it holds at least 1 GiB."""
+    own = known.number("oom_process_gib") or known.number("oom_own_gib")
+    pid, held = known.number("oom_pid_1"), known.number("oom_pid_1_gib")
+    return int(pid) if own and pid and held and held >= 1 else None
+
+
+@fact
+def other_gib(known: Known) -> float | None:
+    """What that process holds."""
+    return known.number("oom_pid_1_gib") if known.get("other_pid") else None
+
+
+@fact
 def host_ram_gib(known: Known) -> int | None:
     """Host memory to have for loading: twice the weights, rounded up."""
     weights = known.number("weights_gib")
@@ -240,6 +359,92 @@ def swap_gib(known: Known) -> int | None:
     """A swap file that bridges loading: as large as the weights, at least 8, at most 64 GiB."""
     weights = known.number("weights_gib")
     return min(max(math.ceil(weights), 8), 64) if weights and weights > 0 else None
+
+
+@fact
+def small_batch(known: Known) -> int | None:
+    """2048 as `--max-num-batched-tokens`, or half of what the log says it is where that is less; at least 256."""
+    present = known.number("max_num_batched_tokens")
+    if present is None:
+        return None
+    half = int(present) // 2
+    return min(half, SMALL_BATCH) if half >= 256 else None
+
+
+@fact
+def fitting_seqs(known: Known) -> int | None:
+    """A `--max-num-seqs` for which the sampler's scores fit into what was free: a power of two, half of what fits.
+
+    They grow with the requests, `requests × left / want` of which fit. Where the number of requests is unknown, each
+    is taken to have the scores of the largest vocabulary, which are 1 MiB in 32 bits.
+    """
+    requests = known.number("requests") or known.number("max_num_seqs")
+    want, left = known.number("want_gib"), known.number("left_gib")
+    if not want or left is None or left >= want:
+        return None
+    fits = int((requests * left / want if requests else left * 1024) / 2)
+    return min(1 << (fits.bit_length() - 1), 256) if fits >= 1 else None
+
+
+@fact
+def kv_space_gib(known: Known) -> int | None:
+    """VLLM_CPU_KVCACHE_SPACE that holds one full request, rounded up; unknown where the host has less memory."""
+    need, total = known.number("need_gib"), known.number("total_gib")
+    if not need or need <= 0:
+        return None
+    space = math.ceil(need + 0.05)  # vLLM keeps a little of it
+    taken = known.number("consumed_gib") or known.number("weights_gib") or 0
+    return space if total is None or space + taken <= total else None
+
+
+@fact
+def free_kv_space_gib(known: Known) -> int | None:
+    """VLLM_CPU_KVCACHE_SPACE that fits into the free memory of the node: nine tenths of it, in whole GiB."""
+    free = known.number("free_gib")
+    return int(free * 0.9) if free is not None and free * 0.9 >= 1 else None
+
+
+# ---- what the log rules out ---------------------------------------------------------------------------
+
+
+@fact
+def fp8_cache_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that an 8-bit KV cache is no remedy: there already, or not for this card."""
+    return True if ruled_out.fp8_cache(known) else None
+
+
+@fact
+def quantising_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that the weights are quantised already."""
+    return True if ruled_out.quantising(known) else None
+
+
+@fact
+def nobody_else(known: Known) -> bool | None:
+    """Whether nearly the whole card was free when the server started, so that no other process holds it."""
+    free, total = known.number("free_gib"), known.number("total_gib")
+    return True if free is not None and total and free >= 0.95 * total else None
+
+
+@fact
+def eager_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that there are no CUDA graphs to do without."""
+    return True if ruled_out.eager(known) else None
+
+
+@fact
+def more_cards_ruled_out(known: Known) -> bool | None:
+    """Whether the log shows that all cards are in use, or more ranks than it names."""
+    seen = known.number("ranks_seen") or 0
+    if ruled_out.more_cards(known) or seen > (known.number("tp") or 1):
+        return True
+    return None
+
+
+@fact
+def larger_tp(known: Known) -> int | None:
+    """Twice the present `--tensor-parallel-size`, where it is known, divides the heads and finds cards."""
+    return ruled_out.larger_tp(known) if known.number("tp") is not None else None
 
 
 # ---- flags --------------------------------------------------------------------------------------------

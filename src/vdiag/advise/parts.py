@@ -20,6 +20,12 @@ def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
         item.source, item.line = _at(sets, item.source, item.line)
     for harmless in report.harmless:
         harmless.source, harmless.line = _at(sets, harmless.source, harmless.line)
+    if report.memory is not None:
+        whole = report.memory.source
+        report.memory.source, report.memory.line = _at(sets, whole, report.memory.line)
+        for share in report.memory.shares:
+            source, line = _at(sets, whole, share.line)
+            share.line = line if source == report.memory.source else 0
     if report.load is not None:
         _load(report.load, sets)
     for episode in report.episodes:
