@@ -6,11 +6,8 @@ from typing import TYPE_CHECKING
 
 from vdiag.render import budget
 from vdiag.render.page import Page
-from vdiag.sizing.fit import SAFE_UTILIZATION
-from vdiag.sizing.shares import WEIGHTS
 
 if TYPE_CHECKING:
-    from vdiag.model import Lever
     from vdiag.sizing.plan import Kept, Plan
 
 
@@ -20,26 +17,27 @@ def render(plan: Plan, *, width: int, everything: bool = False) -> Page:
     page.prose(f"{plan.config}: {_model(plan)}", style="bold")
     page.blank()
     page.prose(plan.said, style="bold")
-    page.heading("Memory of one card")
     budget.show(page, plan.memory, everything)
-    _rows(page, plan)
+    page.heading("How this is known")
+    for line in _known(plan):
+        page.prose(line, first="- ", indent="  ")
     if plan.kept:
         page.heading("What a request keeps, on one card")
         for kept in plan.kept:
-            page.prose(_kept(kept), first="  ", indent="    ")
-    if plan.memory.levers:
-        page.heading("What would change it")
-        for lever in plan.memory.levers:
-            page.prose(_lever(lever), first="- ", indent="  ")
-            page.prose(f"Price: {lever.price}.", first="  ", indent="  ")
-    if plan.memory.notes:
-        page.heading("Notes")
-        for note in plan.memory.notes:
-            page.prose(note, first="- ", indent="  ")
+            page.prose(_kept(kept), first="- ", indent="  ")
     if plan.flags:
         page.heading("Flags")
         page.command(" ".join(plan.flags))
     return page
+
+
+def _known(plan: Plan) -> list[str]:
+    """Where the figures come from, and how sure they are."""
+    low, high = plan.range_gib
+    return [
+        *([f"The weights come {plan.weights_how}."] if plan.weights_how else []),
+        f"What is estimated leaves {low:.2f} to {high:.2f} GiB for the KV cache; the longest context fits the least.",
+    ]
 
 
 def _model(plan: Plan) -> str:
@@ -49,48 +47,6 @@ def _model(plan: Plan) -> str:
         parts.append(f"{model['parameters'] / 1e9:.2f} billion parameters")
     parts.append(model["quantization"] or model["dtype"])
     return ", ".join(parts)
-
-
-def _rows(page: Page, plan: Plan) -> None:
-    memory = plan.memory
-    rows = [("card", f"{memory.total_gib:.2f} GiB x {memory.utilization:g} = {memory.budget_gib:.2f} GiB")]
-    for share in memory.shares:
-        rows.append((share.what, f"{share.gib:.2f} GiB{_how(plan, share.what, share.estimated)}"))
-    low, high = plan.range_gib
-    rows.append(
-        ("KV cache", f"{memory.kv_gib:.2f} GiB ({low:.2f} to {high:.2f}, as the estimates are uncertain)")
-    )
-    if memory.need_gib is not None:
-        rows.append(
-            ("one request", f"{memory.need_gib:.2f} GiB for {memory.max_model_len:,} tokens"
-             f" ({memory.bytes_per_token:,.0f} B a token)")
-        )  # fmt: skip
-        rows.append(("fits", f"{memory.kv_tokens:,} tokens, {memory.concurrency:.2f} such requests at once"))
-    if memory.fitting_len:
-        rows.append(("longest context", f"{memory.fitting_len:,} tokens surely fit, whatever the estimates"))
-    if memory.needed_utilization is not None:
-        wanted = memory.needed_utilization
-        sane = (
-            ""
-            if wanted <= SAFE_UTILIZATION
-            else ", more than is sane"
-            if wanted <= 1
-            else ", more than a card has"
-        )
-        rows.append(("utilization", f"{wanted:.2f} would be needed{sane}"))
-    for name, value in rows:
-        page.prose(value, first=f"  {name:<16} ", indent=" " * 19)
-
-
-def _how(plan: Plan, what: str, estimated: bool) -> str:
-    how = f", {plan.weights_how}" if what == WEIGHTS else ""
-    return f"{how}, estimated" if estimated else how
-
-
-def _lever(lever: Lever) -> str:
-    flags = " ".join(f"--{name.replace('_', '-')} {value}" for name, value in lever.set.items())
-    enough = {None: "", True: "; enough by itself", False: "; not enough by itself"}[lever.enough]
-    return f"{lever.do} ({flags}): {lever.gives}{enough}."
 
 
 def _kept(kept: Kept) -> str:

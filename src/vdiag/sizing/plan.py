@@ -116,7 +116,12 @@ def planned(config: Config, tensors: Sequence[Piece], ask: Ask) -> Plan:
         total_gib=_gib(ask.card),
         utilization=ask.utilization,
         budget_gib=_gib(budget),
-        shares=[*_weights_share(config, layers, weights, tensors, decides), *map(_rounded, rest)],
+        shares=[
+            *_weights_share(config, layers, weights, tensors, decides),
+            *map(_rounded, rest),
+            *([Share(shares.KV, _gib(room), estimated=True)] if room > 0 and pool is not None else []),
+        ],
+        asked=True,
         kv_gib=_gib(room),
         max_model_len=setting.length,
     )
