@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "vdiag.cli.run:run",
     "explain": "vdiag.cli.explain:explain",
     "diff": "vdiag.cli.diff:diff",
+    "report": "vdiag.cli.report:report",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
 }
