@@ -45,6 +45,7 @@ CUT = "reading ended early"  # how a gap says that an input could not be read to
 MOST_TEXT = 2000  # characters quoted of one line
 _ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming first
 LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
+PACKAGES = ("torch", "transformers", "triton", "flashinfer_python", "nccl")  # facts that are versions
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
@@ -72,13 +73,7 @@ def answer(
         vdiag=__version__,
         verdict=conclusion.verdict,
         inputs=inputs,
-        environment=Environment(
-            vllm=_text(context.get("vllm")),
-            engine=_text(context.get("engine")),
-            model=_text(context.get("model")),
-            args=context.get("args") or {},
-            deploy=context.get("deploy"),
-        ),
+        environment=_environment(context),
         diagnoses=[_diagnosis(f, inputs, context, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
@@ -98,6 +93,23 @@ def answer(
         told = {gap.what for _, gap in found}
         _placed(report, {inputs[number].name: place for number, place in places.items()}, told)
     return report
+
+
+def _environment(context: dict[str, Any]) -> Environment:
+    return Environment(
+        vllm=_text(context.get("vllm")),
+        engine=_text(context.get("engine")),
+        model=_text(context.get("model")),
+        args=context.get("args") or {},
+        deploy=context.get("deploy"),
+        command=_text(context.get("command")),
+        platform=_text(context.get("platform")),
+        driver=_text(context.get("driver")),
+        gpu=_text(context.get("gpu")),
+        packages={
+            name.replace("_", "-"): str(context[name]) for name in PACKAGES if context.get(name) is not None
+        },
+    )
 
 
 def _numbers(report: Report, conclusion: Conclusion, rulebook: Rulebook, since: Since | None) -> None:

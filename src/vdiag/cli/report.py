@@ -3,20 +3,34 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Sequence
+import os
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import click
 
 from vdiag.cli.console import Console
-from vdiag.cli.diagnose import rulebook_for
-from vdiag.cli.status import ExitStatus
-from vdiag.model import Line, Report
+from vdiag.cli.diagnose import Read, ask, read_files, source_options
+from vdiag.cli.names import without_lines
+from vdiag.cli.status import ExitStatus, status_of
+from vdiag.model import Line, Report, Severity
 
 if TYPE_CHECKING:
     from vdiag.intake.sources import Source
 
-FORMATS = {"markdown": "vdiag.render.markdown", "html": "vdiag.render.html"}
+FORMATS = ("markdown", "html", "json", "github")
+FORMS = ("vllm",)
+
+EXAMPLES = """\b
+Examples:
+  vdiag report vllm.log > report.md             for an issue on GitHub
+  vdiag report --for vllm vllm.log > bug.md     the sections of vLLM's bug report form
+  vdiag report --format html -o report.html vllm.log kernel.log
+  vdiag report --format github --fail-on fatal vllm.log    a step of a GitHub workflow
+\b
+Exit status:
+  0  the report was written, whatever it says (with --fail-on: what `vdiag` itself exits with)
+  2  the call was at fault"""
 
 
 class Renderer(Protocol):
@@ -25,54 +39,97 @@ class Renderer(Protocol):
     def wanted(self, report: Report) -> dict[str, list[range]]:
         """The lines to show, by input: ascending ranges that do not overlap."""
 
-    def render(self, report: Report, lines: dict[str, list[Line]]) -> str:
+    def render(self, report: Report, lines: Mapping[str, Sequence[Line]]) -> str:
         """The whole output."""
 
 
-@click.command("report", short_help="A report to attach to a bug: the diagnosis and the lines around it.")
-@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
-@click.option(
-    "--format",
-    "format_",
-    type=click.Choice(list(FORMATS)),
-    default="markdown",
-    help="For GitHub (the default) or one page for a browser.",
+@click.command(
+    "report",
+    short_help="A report to attach to a bug: the diagnosis and the lines around it.",
+    epilog=EXAMPLES,
 )
+@source_options
+@click.option("--format", "format_", type=click.Choice(FORMATS), default="markdown",
+              help="Markdown for an issue (the default), one page for a browser, JSON, or annotations of a GitHub "
+              "workflow.")  # fmt: skip
+@click.option("--for", "form", type=click.Choice(FORMS),
+              help="Fill the sections of this project's bug report form.")  # fmt: skip
+@click.option("--output", "-o", metavar="FILE", type=click.Path(), help="Write to this file.")
 @click.option("--rules", multiple=True, metavar="PATH|none",
               help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook.")  # fmt: skip
+@click.option("--fail-on", type=click.Choice([s.value for s in Severity]),
+              help="Exit as `vdiag` does, with 1 from this severity on. Default: with 0, once the report is written.")  # fmt: skip
 @click.pass_obj
 def report(
-    console: Console, /, files: tuple[str, ...], format_: str, rules: tuple[str, ...], **options: Any
+    console: Console,
+    /,
+    files: tuple[str, ...],
+    format_: str,
+    form: str | None,
+    output: str | None,
+    rules: tuple[str, ...],
+    fail_on: str | None,
+    **options: Any,
 ) -> ExitStatus:
-    """Write a report on log files, or on standard input, to standard output."""
-    from vdiag import excerpts
-    from vdiag.intake.sources import sources
-    from vdiag.pipeline import diagnose
-
-    rulebook, faults = rulebook_for(rules)
-    found, unreadable = sources(list(files), console.stdin)
-    for said in faults + unreadable:
-        console.say(said)
-    if not found:
+    """Write a report on log files, told together as one story, or on standard input (`-`, or no file at all)."""
+    if form is not None and format_ != "markdown":
+        raise click.UsageError("--for fills a form in Markdown; --format does not go with it.")
+    names = without_lines(files)[0]
+    if output is not None and any(_same(output, name) for name in names):
+        raise click.UsageError(f"-o {output} is one of the logs.")
+    asked = ask(console, files, **options)
+    if asked is None:
         return ExitStatus.USAGE
-    found = [excerpts.spooled(source) if _once(source) else source for source in found]
-    told = diagnose(found, rulebook=rulebook)
-    renderer = cast(Renderer, importlib.import_module(FORMATS[format_]))
-    lines = excerpts.read(_apart(files, found, console), renderer.wanted(told))
-    console.write_utf8(renderer.render(told, lines))
-    return ExitStatus.USAGE if faults or unreadable else ExitStatus.OK
+    read = read_files(console, list(files), *asked, rules=rules, again=True)
+    if read is None:
+        return ExitStatus.USAGE
+    text = _rendered(console, read, names, form or format_)
+    if output is None:
+        console.write_utf8(text)
+    else:
+        try:
+            with open(output, "w", encoding="utf-8") as file:
+                file.write(text)
+        except OSError as error:
+            console.say(f"{output}: {error.strerror or error}")
+            return ExitStatus.USAGE
+    if read.faulty:
+        return ExitStatus.USAGE
+    return ExitStatus.OK if fail_on is None else status_of(read.report, Severity(fail_on))
 
 
-def _once(source: Source) -> bool:
-    """Whether a source can be read only once."""
-    return source.size is None
+def _rendered(console: Console, read: Read, names: list[str], format_: str) -> str:
+    """The output. What speaks to the person who reports, and not to the reader, is said on standard error."""
+    told = read.report
+    if format_ == "json":
+        from vdiag.render import json
+
+        return json.render(told)
+    if format_ == "github":
+        from vdiag.render import annotations
+
+        return annotations.render(told, workspace=console.env.get("GITHUB_WORKSPACE", ""))
+    from vdiag.excerpts import read as excerpts
+
+    module = {"markdown": "markdown", "html": "html", "vllm": "bugform"}[format_]
+    renderer = cast(Renderer, importlib.import_module(f"vdiag.render.{module}"))
+    lines = excerpts(_apart(names, read.sources, console), renderer.wanted(told))
+    return renderer.render(told, lines)
 
 
-def _apart(files: Sequence[str], found: list[Source], console: Console) -> list[Source]:
+def _same(one: str, other: str) -> bool:
+    """Whether two names lead to the same file."""
+    try:
+        return os.path.samefile(one, other)
+    except OSError:
+        return False
+
+
+def _apart(names: list[str], found: Sequence[Source], console: Console) -> list[Source]:
     """The sources with the files of a rotated set each for itself, as the report names them."""
     from vdiag.intake.sources import sources
 
-    names = {source.name: source for source in found if _once(source)}
-    files = [file for file in files if file != "-"]
+    copies = {source.name: source for source in found if source.size is None}
+    files = [name for name in names if name != "-"]
     apart = sources(files, console.stdin, joined=False)[0] if files else []
-    return [*names.values(), *(source for source in apart if source.name not in names)]
+    return [*copies.values(), *(source for source in apart if source.name not in copies)]
