@@ -106,13 +106,17 @@ def _rendered(console: Console, read: Read, names: list[str], format_: str) -> s
 
         return json.render(told)
     if format_ == "github":
-        from vdiag.render import annotations
+        from vdiag.render import workflow
 
-        return annotations.render(told, workspace=console.env.get("GITHUB_WORKSPACE", ""))
+        return workflow.render(told, workspace=console.env.get("GITHUB_WORKSPACE", ""))
     from vdiag.excerpts import read as excerpts
 
     module = {"markdown": "markdown", "html": "html", "vllm": "bugform"}[format_]
     renderer = cast(Renderer, importlib.import_module(f"vdiag.render.{module}"))
+    if format_ == "vllm":
+        from vdiag.render.bugform import advice
+
+        console.say(advice(told))
     lines = excerpts(_apart(names, read.sources, console), renderer.wanted(told))
     return renderer.render(told, lines)
 

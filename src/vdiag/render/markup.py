@@ -12,6 +12,8 @@ from html import escape
 
 from vdiag.render.page import harmless, shorten
 
+LIMIT = 65_536  # characters of an issue or a comment on GitHub
+ROOM = 64_000  # of them for a report; the rest is for what a person adds
 LONGEST_WORD = 300  # characters of one code span
 LONGEST_PROSE = 1500  # characters of one paragraph
 GAP = "… {} left out …"
@@ -118,20 +120,33 @@ def link(address: str, words: str = "") -> str:
     return f"[{words}]({address})" if words else f"<{address}>"
 
 
-def fitting(blocks: Iterable[str], most: int) -> str:
-    """Blocks with a blank line between, as many from the first on as fit into `most`; how many do not is said."""
-    told = list(blocks)
+def fitting(blocks: Iterable[str], most: int, between: str = "\n\n") -> str:
+    """As many of the blocks, from the first on, as fit into `most`; how many do not is said."""
+    told = list(filter(None, blocks))
     note = "*{} more left out: an issue on GitHub has no room for more.*"
-    room = most - size(note.format(len(told))) - 4
+    room = most - size(note.format(len(told)) + between)
     shown: list[str] = []
     for block in told:
-        room -= size(block) + 4
+        room -= size(block + between)
         if room < 0:
             break
         shown.append(block)
     if left := len(told) - len(shown):
-        shown.append(note.format(left))
-    return "\n\n".join(shown)
+        shown.append(("- " if between == "\n" else "") + note.format(left))
+    return between.join(shown)
+
+
+def part(title: str, blocks: Iterable[str], most: int, level: int, *, between: str = "\n\n") -> str:
+    """A heading and what fits below it; nothing where there is nothing to say."""
+    head = f"{'#' * level} {title}"
+    told = fitting(blocks, most - size(head) - 4, between)
+    return f"{head}\n\n{told}" if told else ""
+
+
+def folding(summary: str, blocks: Iterable[str], most: int, *, between: str = "\n\n") -> str:
+    """The same, folded."""
+    told = fitting(blocks, most - size(folded(summary, "")), between)
+    return folded(summary, told) if told else ""
 
 
 def _fence(text: str, least: int) -> str:
