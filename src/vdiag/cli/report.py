@@ -108,7 +108,7 @@ def _rendered(console: Console, read: Read, names: list[str], format_: str) -> s
     if format_ == "github":
         from vdiag.render import workflow
 
-        return workflow.render(told, workspace=console.env.get("GITHUB_WORKSPACE", ""))
+        return workflow.render(told, workflow.paths_in(told, console.env.get("GITHUB_WORKSPACE", "")))
     from vdiag.excerpts import read as excerpts
 
     module = {"markdown": "markdown", "html": "html", "vllm": "bugform"}[format_]

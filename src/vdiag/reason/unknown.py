@@ -57,4 +57,6 @@ def search_words(words: str) -> str:
     """A search of vLLM's issues for some words."""
     from urllib.parse import quote_plus
 
-    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus(f"is:issue {words}")
+    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus(
+        f"is:issue {words}", errors="replace"
+    )

@@ -22,7 +22,7 @@ from vdiag.render.markdown import (
     title_of,
     told_plainly,
 )
-from vdiag.render.markup import code, fenced, folded, link, prose
+from vdiag.render.markup import code, fenced, fitting, folded, link, prose
 from vdiag.render.page import shorten
 from vdiag.render.quoted import Lines, evidence, wanted
 from vdiag.render.sections import main_evidence, sentence
@@ -40,7 +40,8 @@ COLLECT = (
     "    wget https://raw.githubusercontent.com/vllm-project/vllm/main/vllm/collect_env.py",
     "    python collect_env.py",
 )
-LONGEST_TITLE = 120  # characters
+LONGEST_TITLE, LONGEST_ADVICE = 120, 800  # characters
+SEARCHES = 2_000  # of the list of links
 LIKELY = 0.7  # confidence from which a known cause speaks against filing
 
 
@@ -113,23 +114,22 @@ def render(report: Report, lines: Lines) -> str:
 
 def _preface(report: Report) -> Iterable[str]:
     yield (
-        f"> [!IMPORTANT]\n> {prose(advice(report))}\n>\n"
+        f"> [!IMPORTANT]\n> {prose(shorten(advice(report), LONGEST_ADVICE))}\n>\n"
         "> This part is for you: read it, and paste only what stands below the line."
     )
-    if report.diagnoses:
-        first = report.diagnoses[0]
-        yield f"Title: {code(issue_title(first))}"
-        yield "\n".join(
-            [
-                "Search for the same failure before you file:",
-                "",
-                f"- {link(search(first), 'by its message')}",
-                f"- {link(search_words(first.fingerprint), 'by its fingerprint')}, which reports made by vdiag hold",
-                *(f"- {link(item.url, item.issue)}" for item in first.upstream),
-            ]
-        )
-        if whose(report) is not Whose.CUT_OFF:
-            yield from fixes(first, 4)
+    if not report.diagnoses:
+        return
+    first = report.diagnoses[0]
+    links = [
+        f"- {link(search(first), 'by its message')}",
+        f"- {link(search_words(first.fingerprint), 'by its fingerprint')}, which reports made by vdiag hold",
+        *(f"- {link(item.url, 'known upstream')}: {code(item.issue)}" for item in first.upstream),
+    ]
+    yield f"Title: {code(issue_title(first))}"
+    yield "Search for the same failure before you file:"
+    yield fitting(links, SEARCHES, "\n")
+    if whose(report) is not Whose.CUT_OFF:
+        yield from fixes(first, 4)
 
 
 def issue_title(first: Diagnosis) -> str:
@@ -154,7 +154,7 @@ def _bug(report: Report, lines: Lines) -> list[str]:
         return [told_plainly(report), command(report, 4)]
     return [
         f"**{title_of(report)}**",
-        answer(report.diagnoses[0]),
+        answer(report),
         command(report, 4),
         evidence(report, lines, 4),
     ]

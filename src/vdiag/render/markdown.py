@@ -29,6 +29,7 @@ from vdiag.render.sections import (
 ANSWER, FIRST, OTHERS = 6_000, 4_000, 7_000
 SERVER, COMMAND, MEMORY, LOAD, CHANGES = 4_500, 4_000, 3_000, 2_500, 3_500
 MISSING, ALSO_WRONG, ASIDE, MADE = 3_000, 5_000, 3_000, 2_500
+LONGEST_TITLE = 200
 LONGEST_QUOTE = 2_500  # characters of the cause's own text
 PAGE = 100  # columns of a part that is laid out for a terminal
 
@@ -46,7 +47,7 @@ def render(report: Report, lines: Lines) -> str:
     before = [f"## {title_of(report)}"]
     if report.diagnoses:
         first = report.diagnoses[0]
-        before += [answer(first), *fixes(first, 3), evidence(report, lines, 3)]
+        before += [answer(report), *fixes(first, 3), evidence(report, lines, 3)]
     else:
         before += [told_plainly(report)]
     after = [
@@ -70,7 +71,7 @@ def title_of(report: Report) -> str:
     """The verdict, and the cause if it is known, as a heading says it."""
     if report.verdict is Verdict.DIAGNOSED and report.diagnoses:
         first = report.diagnoses[0]
-        return f"{headline(first)}: {prose(first.title.strip().rstrip('.'))}"
+        return f"{headline(first)}: {prose(shorten(first.title.strip().rstrip('.'), LONGEST_TITLE))}"
     return VERDICTS.get(report.verdict, report.verdict.value)
 
 
@@ -82,10 +83,13 @@ def told_plainly(report: Report) -> str:
 # ---- the diagnosis ---------------------------------------------------------------------------------------
 
 
-def answer(diagnosis: Diagnosis) -> str:
-    """Its line, why, how sure."""
+def answer(report: Report) -> str:
+    """The line of the first diagnosis, why, how sure."""
+    diagnosis = report.diagnoses[0]
     main = main_evidence(diagnosis)
     blocks = [place(main)]
+    if report.verdict is Verdict.INCOMPLETE:
+        blocks.insert(0, prose(f"What there is: {sentence(diagnosis.title)}"))
     if main.text:
         blocks.append(fenced(main.text.split("\n"), LONGEST_QUOTE))
     if diagnosis.why:

@@ -18,7 +18,9 @@ LONGEST_WORD = 300  # characters of one code span
 LONGEST_PROSE = 1500  # characters of one paragraph
 GAP = "… {} left out …"
 
-_TOKEN = re.compile(r"""(?P<open>[("']*)(?P<code>`[^`]+`)(?P<close>[).,;:!?"']*)(?=\s|$)|(?P<word>\S+)""")
+_TOKEN = re.compile(
+    r"""(?P<open>[("']*)(?P<code>`(?=[^`]*[^`\s])[^`]+`)(?P<close>[).,;:!?"']*)(?=\s|$)|(?P<word>\S+)"""
+)
 _TRAILING = re.compile(r"[).,;:!?\"']*$")
 # What Markdown or GitHub reads as more than text: its special characters, options (no dashes are to be lost), emoji
 # names, addresses, references to issues and to commits.

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import os
 from collections import Counter
+from collections.abc import Sequence
+from itertools import zip_longest
 
 from vdiag.intake.sources import STDIN
 from vdiag.model import Diagnosis, Report, Severity, Verdict
@@ -21,21 +23,31 @@ LONGEST_TITLE, LONGEST_QUOTE = 200, 1_000  # characters
 LEVELS = {Severity.FATAL: "error", Severity.DEGRADED: "warning", Severity.CLIENT: "notice"}
 
 
-def render(report: Report, *, workspace: str = "") -> str:
-    """One line each: a diagnosis, or a verdict without one. Paths inside `workspace` are told from there."""
+def render(report: Report, paths: Sequence[str] = ()) -> str:
+    """One line each: a diagnosis, or a verdict without one. `paths`: those of `paths_in`, where there are any."""
     if not report.diagnoses:
         level = "notice" if report.verdict is Verdict.HEALTHY else "warning"
         return f"::{level} title=vdiag::{_message(VERDICTS[report.verdict])}\n"
     rows: list[str] = []
     counts: Counter[str] = Counter()
-    for diagnosis in report.diagnoses:
+    for diagnosis, path in zip_longest(report.diagnoses, paths, fillvalue=""):
+        assert isinstance(diagnosis, Diagnosis)
         level = level_of(diagnosis)
         counts[level] += 1
         if counts[level] <= MOST:
-            rows.append(_annotation(report, diagnosis, level, workspace))
+            rows.append(_annotation(report, diagnosis, level, str(path)))
     if left := len(report.diagnoses) - len(rows):
         rows.append(f"vdiag: {left} more, which GitHub would not show")
     return "\n".join(rows) + "\n"
+
+
+def paths_in(report: Report, workspace: str) -> list[str]:
+    """The path of each diagnosis's file from the workspace; empty where it does not lie in it."""
+    if not workspace:
+        return []
+    root = os.path.realpath(workspace)
+    found = [os.path.realpath(main_evidence(diagnosis).source) for diagnosis in report.diagnoses]
+    return [os.path.relpath(path, root) if path.startswith(root + os.sep) else "" for path in found]
 
 
 def level_of(diagnosis: Diagnosis) -> str:
@@ -45,7 +57,7 @@ def level_of(diagnosis: Diagnosis) -> str:
     return LEVELS[diagnosis.severity]
 
 
-def _annotation(report: Report, diagnosis: Diagnosis, level: str, workspace: str) -> str:
+def _annotation(report: Report, diagnosis: Diagnosis, level: str, path: str) -> str:
     main = main_evidence(diagnosis)
     known = report.verdict is Verdict.DIAGNOSED
     title = f"{headline(diagnosis)}: {diagnosis.title}" if known else VERDICTS[report.verdict]
@@ -58,20 +70,12 @@ def _annotation(report: Report, diagnosis: Diagnosis, level: str, workspace: str
     said.append(confidence_words(diagnosis.confidence))
     properties = {"title": shorten(title, LONGEST_TITLE)}
     if main.source != STDIN:
-        properties |= {"file": _path(main.source, workspace)}
+        properties |= {"file": path or main.source}
         if main.line > 0:
             properties |= {"line": str(main.line)}
     message = _message("\n".join(said))
     told = ",".join(f"{name}={_property(value)}" for name, value in properties.items())
     return f"::{level} {told}::{message}"
-
-
-def _path(name: str, workspace: str) -> str:
-    """A file's path from the workspace, where it lies in it; else as it was given."""
-    if not workspace:
-        return name
-    root, path = os.path.realpath(workspace), os.path.realpath(name)
-    return os.path.relpath(path, root) if path.startswith(root + os.sep) else name
 
 
 def _message(text: str) -> str:

@@ -1,0 +1,208 @@
+"""`vdiag report` as a command: what it reads, where it writes, how it exits."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from logtext import sample
+from test_cli_diagnose import World
+from vdiag.model import Fixed, Report, Verdict
+from vdiag.pipeline import diagnose_text
+from vdiag.render import bugform
+from vdiag.render.bugform import Whose, advice, whose
+from vdiag.rulebook.shipped import shipped
+
+KV = "samples/kv-cache-too-small.log"
+
+
+@pytest.fixture(autouse=True)
+def _alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("VDIAG_RULES", raising=False)
+    monkeypatch.setenv("XDG_CONFIG_HOME", "/nonexistent")
+
+
+# ---- reading, writing, exit status ---------------------------------------------------------------------------
+
+
+def test_a_written_report_is_success_whatever_it_says() -> None:
+    for log in (KV, "samples/healthy-busy.log", "samples/only-the-trailer.log"):
+        assert World().run("report", log) == 0
+
+
+@pytest.mark.parametrize(
+    ("log", "least", "status"),
+    [(KV, "fatal", 1), ("samples/healthy-busy.log", "client", 0), ("samples/only-the-trailer.log", "fatal", 3),
+     ("samples/real-healthy-with-client-404.log", "fatal", 0), ("samples/real-healthy-with-client-404.log", "client", 1)],
+)  # fmt: skip
+def test_with_fail_on_it_exits_as_vdiag_does(log: str, least: str, status: int) -> None:
+    world = World()
+    assert world.run("report", "--fail-on", least, log) == status
+    assert world.printed
+
+
+def test_standard_input_is_read_twice() -> None:
+    text = sample("kv-cache-too-small").text
+    world = World(text.encode())
+    assert world.run("report") == 0
+    assert "`<stdin>:47`" in world.printed
+    assert "> 47 | " in world.printed
+    assert "  46 | " in world.printed
+
+
+def test_without_a_log_the_terminal_is_not_waited_for() -> None:
+    world = World(terminal=True)
+    assert world.run("report") == 2
+    assert "nothing to read" in world.err.getvalue()
+
+
+def test_only_the_time_asked_for_is_reported() -> None:
+    world = World()
+    assert world.run("report", "--until", "2026-09-14 07:42:00", KV) == 0
+    assert "Diagnosed" not in world.printed
+
+
+def test_what_could_be_read_is_reported_and_the_fault_is_said(tmp_path: Path) -> None:
+    world = World()
+    assert world.run("report", KV, str(tmp_path / "none.log")) == 2
+    assert "Diagnosed" in world.printed
+    assert "none.log: no such file" in world.err.getvalue()
+
+
+def test_a_rotated_log_shows_the_lines_of_each_file(tmp_path: Path) -> None:
+    rows = sample("kv-cache-too-small").lines
+    old, new = tmp_path / "vllm.log.1", tmp_path / "vllm.log"
+    old.write_text("\n".join(rows[:60]) + "\n", encoding="utf8")
+    new.write_text("\n".join(rows[60:]) + "\n", encoding="utf8")
+    world = World()
+    assert world.run("report", str(new), str(old)) == 0
+    assert f"`{old}:47`" in world.printed
+    assert "> 47 | " in world.printed
+    assert f"`{new}:66` in" in world.printed  # line 126 of both
+    assert "> 66 | " in world.printed
+
+
+def test_the_report_goes_into_a_file(tmp_path: Path) -> None:
+    printed, world = World(), World()
+    printed.run("report", KV)
+    out = tmp_path / "report.md"
+    assert world.run("report", KV, "-o", str(out)) == 0
+    assert not world.printed
+    assert out.read_text(encoding="utf8") == printed.printed
+
+
+def test_a_log_is_not_overwritten(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_text("a log\n", encoding="utf8")
+    world = World()
+    assert world.run("report", str(log), "-o", f"{tmp_path}/./vllm.log") == 2
+    assert log.read_text(encoding="utf8") == "a log\n"
+
+
+def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
+    world = World()
+    assert world.run("report", KV, "-o", str(tmp_path / "none" / "report.md")) == 2
+    assert "No such file" in world.err.getvalue()
+
+
+def test_json_is_the_report_of_vdiag_itself() -> None:
+    asked, plain = World(), World()
+    asked.run("report", "--format", "json", KV)
+    plain.run("--format", "json", KV)
+    assert json.loads(asked.printed) == json.loads(plain.printed)
+
+
+def test_a_form_is_markdown() -> None:
+    world = World()
+    assert world.run("report", "--for", "vllm", "--format", "html", KV) == 2
+    assert "--format" in world.err.getvalue()
+
+
+# ---- vLLM's form -----------------------------------------------------------------------------------------------
+
+
+def told(name: str, *, rules: bool = True) -> Report:
+    from vdiag.rulebook import Rulebook
+
+    return diagnose_text(sample(name).text, shipped() if rules else Rulebook())
+
+
+@pytest.mark.parametrize(
+    ("name", "rules", "kind", "word"),
+    [
+        ("kv-cache-too-small", True, Whose.OWN, "Do not file before you have tried it"),
+        ("kv-cache-too-small", False, Whose.UNKNOWN, "may be a bug of vLLM"),
+        ("only-the-trailer", True, Whose.CUT_OFF, "Do not file yet"),
+        ("healthy-busy", True, Whose.NOTHING, "nothing failed"),
+    ],
+)
+def test_it_says_whether_to_file(name: str, rules: bool, kind: Whose, word: str) -> None:
+    report = told(name, rules=rules)
+    assert whose(report) is kind
+    assert word in advice(report)
+    assert word in bugform.render(report, {}).split("\n---\n")[0]
+
+
+@pytest.mark.parametrize(
+    ("has_fix", "word"),
+    [(True, "Your version has that fix"), (False, "Upgrade acme to 1.2"), (None, "There it is")],
+)
+def test_a_known_bug_is_not_filed_again(has_fix: bool | None, word: str) -> None:
+    report = told("kv-cache-too-small")
+    report.diagnoses[0].upstream = [
+        Fixed(
+            "acme/acme#5",
+            "https://github.com/acme/acme/issues/5",
+            "acme",
+            "1.2",
+            None,
+            has_fix,
+            "There it is",
+        )
+    ]
+    assert whose(report) is Whose.UPSTREAM
+    assert "Do not file another one" in advice(report)
+    assert word in advice(report)
+    assert "(https://github.com/acme/acme/issues/5)" in bugform.render(report, {})
+
+
+def test_a_doubtful_cause_is_to_be_ruled_out_first() -> None:
+    report = told("kv-cache-too-small")
+    report.diagnoses[0].confidence = 0.6
+    assert whose(report) is Whose.DOUBTFUL
+    assert "Rule that out first" in advice(report)
+
+
+def test_the_reporter_is_told_on_standard_error_too() -> None:
+    world = World()
+    world.run("report", "--for", "vllm", KV)
+    assert "probably not a bug of vLLM" in world.err.getvalue()
+
+
+def test_the_form_has_its_sections_in_order_with_the_traceback() -> None:
+    world = World()
+    world.run("report", "--for", "vllm", KV)
+    form = world.printed.split("\n---\n")[1]
+    places = [form.index(f"\n### {title}") for title in (
+        "Your current environment", "🐛 Describe the bug", "Before submitting a new issue...",
+    )]  # fmt: skip
+    assert places == sorted(places)
+    assert "- vLLM: `0.11.0`" in form[: places[1]]
+    assert "collect_env.py" in form[: places[1]]
+    assert "Traceback (most recent call last)" in form[places[1] : places[2]]
+
+
+def test_duplicates_are_looked_for_by_message_and_by_fingerprint() -> None:
+    report = told("kv-cache-too-small")
+    text = bugform.render(report, {})
+    assert "q=is%3Aissue+ValueError%3A+To+serve+at+least+one+request" in text
+    assert f"q=is%3Aissue+{report.diagnoses[0].fingerprint}" in text
+    assert f"`{report.diagnoses[0].fingerprint}`" in text.split("\n---\n")[1]
+
+
+def test_an_unknown_failure_is_searched_by_its_message() -> None:
+    report = told("kv-cache-too-small", rules=False)
+    assert report.verdict is Verdict.UNRECOGNISED
+    assert f"({report.diagnoses[0].search})" in bugform.render(report, {})
