@@ -40,6 +40,7 @@ Examples:
   vdiag diff good.log bad.log          what changed since it last worked
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
+  vdiag report vllm.log > report.md    to attach to a bug report
   vdiag --format json vllm.log | jq .diagnoses
 \b
 Exit status:
