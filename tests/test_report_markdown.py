@@ -41,10 +41,11 @@ OWN_HTML = re.compile(
     r"|<details>\n<summary>The output of <code>python collect_env.py</code></summary>\n?"
 )
 HEADINGS = {
-    "What to do first", "Evidence", "Environment, as far as the log shows it", "Command", "Memory on the card", "Load",
-    "What changed", "Also wrong", "Notes, and what is missing", "How this was made",
+    "What to do first", "Evidence", "Environment, as far as the log shows it", "Command", "Also wrong",
+    "Notes, and what is missing", "How this was made",
     "Your current environment", "🐛 Describe the bug", "Before submitting a new issue...",
 }  # fmt: skip
+FIGURES = ("What changed since", "Memory", "Load")
 RENDERERS = [markdown, bugform]
 
 
@@ -91,7 +92,7 @@ def harmful(text: str) -> list[str]:
             token.markup == "linkify" or not str(token.attrGet("href") or "https:").startswith("https:")
         ):
             found.append(str(token.attrGet("href")))
-    found += [h for h in headings(text)[1:] if h not in HEADINGS and "left out" not in h]
+    found += [h for h in headings(text)[1:] if h not in HEADINGS and not h.startswith(FIGURES)]
     return [*found, *(["details stay open"] if depth else [])]
 
 
@@ -130,6 +131,13 @@ def test_the_order_is_that_of_a_maintainer() -> None:
     assert found[1:] == [
         "What to do first", "Evidence", "Environment, as far as the log shows it", "Command", "How this was made",
     ]  # fmt: skip
+
+
+def test_what_changed_is_told_with_where_it_last_worked() -> None:
+    text = reported("samples/worked-with-a-shorter-context.log")
+    place = headings(text).index("What changed since it last worked (line 1)")
+    assert headings(text)[place - 1] == "Command"
+    assert "8192 -> 131072" in text.split("What changed since")[1]
 
 
 def test_the_whole_traceback_is_there_folded() -> None:

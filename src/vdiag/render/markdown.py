@@ -180,19 +180,20 @@ def command(report: Report, level: int) -> str:
 def figures(report: Report, level: int) -> list[str]:
     """Its memory, its load, what changed, each laid out as for a terminal."""
     return [
-        _figures("Memory on the card", budget.show, report.memory, MEMORY, level),
-        _figures("Load", load.show, report.load, LOAD, level),
-        _figures("What changed", changes.show, report.changes, CHANGES, level),
+        _figures(budget.show, report.memory, MEMORY, level),
+        _figures(load.show, report.load, LOAD, level),
+        _figures(changes.show, report.changes, CHANGES, level),
     ]
 
 
-def _figures(title: str, show: Callable[[Page, Any, bool], None], told: object, most: int, level: int) -> str:
+def _figures(show: Callable[[Page, Any, bool], None], told: object, most: int, level: int) -> str:
+    """A section of the terminal's page, under its own heading."""
     if told is None:
         return ""
     page = Page(PAGE)
     show(page, told, True)
-    rows = page.plain().strip("\n").splitlines()[1:]  # without its heading
-    return part(title, [fenced(rows, most - 100)] if rows else [], most, level)
+    title, *rows = page.plain().strip("\n").splitlines() or [""]
+    return part(prose(title), [fenced(rows, most * 3 // 4)] if rows else [], most, level)
 
 
 # ---- the rest --------------------------------------------------------------------------------------------
