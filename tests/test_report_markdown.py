@@ -45,7 +45,7 @@ HEADINGS = {
     "Notes, and what is missing", "How this was made",
     "Your current environment", "🐛 Describe the bug", "Before submitting a new issue...",
 }  # fmt: skip
-FIGURES = ("What changed since", "Memory", "Load")
+FIGURES = ("What changed since", "Memory", "The load")
 RENDERERS = [markdown, bugform]
 
 

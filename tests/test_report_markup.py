@@ -17,7 +17,7 @@ PARSER = MarkdownIt("gfm-like")
 assert PARSER.linkify is not None
 PARSER.linkify.set({"fuzzy_link": False})  # GitHub links no bare names such as `nvidia.com`
 # What GitHub makes more of in the words of a page, outside of code: mentions, references, addresses, emoji.
-LIVE = re.compile(r"@\w|#\d|://|\bwww\.|\bGH-\d|:[\w+-]+:|\$|\b[0-9a-f]{40}\b")
+LIVE = re.compile(r"@\w|#\d|://|\bwww\.|\bGH-\d|:(?!\d\d:)[\w+-]+:|\$|\b[0-9a-f]{40}\b")
 
 HOSTILE = [
     "@octocat see acme/engine#12 and #7, GH-9",

@@ -6,10 +6,9 @@ markup.py.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
-from typing import Any
+from collections.abc import Iterable
 
-from vdiag.model import Diagnosis, Fix, Report, Verdict
+from vdiag.model import Diagnosis, Fix, Report, Severity, Verdict
 from vdiag.render import budget, changes, load, terminal
 from vdiag.render.markup import ROOM, code, fenced, fitting, folding, link, part, prose, size
 from vdiag.render.page import Page, shorten
@@ -178,20 +177,20 @@ def command(report: Report, level: int) -> str:
 
 
 def figures(report: Report, level: int) -> list[str]:
-    """Its memory, its load, what changed, each laid out as for a terminal."""
-    return [
-        _figures(budget.show, report.memory, MEMORY, level),
-        _figures(load.show, report.load, LOAD, level),
-        _figures(changes.show, report.changes, CHANGES, level),
-    ]
+    """Its memory, its load, what changed: sections of the terminal's page, each under its own heading."""
+    failed = any(diagnosis.severity is Severity.FATAL for diagnosis in report.diagnoses[:1])
+    memory, over_time, changed = Page(PAGE), Page(PAGE), Page(PAGE)
+    if report.memory is not None:
+        budget.show(memory, report.memory, True)
+    if report.load is not None:
+        load.show(over_time, report.load, failed=failed, everything=True)
+    if report.changes is not None:
+        changes.show(changed, report.changes, True)
+    pages = ((memory, MEMORY), (over_time, LOAD), (changed, CHANGES))
+    return [_figures(page, most, level) for page, most in pages]
 
 
-def _figures(show: Callable[[Page, Any, bool], None], told: object, most: int, level: int) -> str:
-    """A section of the terminal's page, under its own heading."""
-    if told is None:
-        return ""
-    page = Page(PAGE)
-    show(page, told, True)
+def _figures(page: Page, most: int, level: int) -> str:
     title, *rows = page.plain().strip("\n").splitlines() or [""]
     return part(prose(title), [fenced(rows, most * 3 // 4)] if rows else [], most, level)
 

@@ -25,7 +25,7 @@ _TRAILING = re.compile(r"[).,;:!?\"']*$")
 # What Markdown or GitHub reads as more than text: its special characters, options (no dashes are to be lost), emoji
 # names, addresses, references to issues and to commits.
 _SPECIAL = re.compile(
-    r"[`<>*_\[\]|\\~$&@#^{}]|^-{2}\w|:[\w+-]+:|://|^www\.|\bGH-\d|\b[0-9a-f]{7,}\b", re.IGNORECASE
+    r"[`<>*_\[\]|\\~$&@#^{}]|^-{2}\w|:(?!\d\d:)[\w+-]+:|://|^www\.|\bGH-\d|\b[0-9a-f]{7,}\b", re.IGNORECASE
 )
 _BLOCK = re.compile(r"[-+=]+|\d{1,9}[.)]")  # as the first word: a list, a rule or a heading
 _ADDRESS = re.compile(r"https?://[\w.-]+(?::\d+)?(?:/[\w./?=&%+:#,~-]*)?")
