@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from hashlib import sha256
+from typing import Any
 from urllib.parse import quote, quote_plus
 
 NAMES = (
@@ -39,6 +40,7 @@ _MADE = re.compile(
 )
 _NUMBERED = re.compile(rf"({'|'.join(KINDS)})-(\d+)")
 QUOTED = 4096  # characters of a value that are kept for its owner
+_LONE = re.compile("[\ud800-\udfff]")
 MOST_SPREAD = 4096  # values that are looked for in every text
 
 
@@ -59,8 +61,10 @@ class Book:
         self._taken: set[tuple[str, int]] = set()
         self._used: dict[str, tuple[str, str]] = {}  # pseudonym: (kind, value)
         self._spread: dict[str, tuple[str, str]] = {}  # how it may be written: (kind, value)
-        self._pattern: re.Pattern[str] | None = None
+        self._search: Any = None  # made anew when there are more
+        self._written: list[str] = []
         self._listening = False
+        self.decided: dict[str, str] = {}  # hosts in front of lines, so that each is thought about once
 
     @contextmanager
     def quiet(self) -> Iterator[None]:
@@ -73,14 +77,20 @@ class Book:
 
     def name(self, kind: str, value: str, said: str = "") -> str:
         """The pseudonym of a value that is being replaced; `said` stands behind its number."""
-        if kind in self.keep or is_pseudonym(value):
-            return value
-        made = self._number(kind, value)
+        made = self._made.get((kind, value), "")
+        if not made:
+            if kind in self.keep or is_pseudonym(value):
+                return value
+            made = self._number(kind, value)
         if not self._listening:
             self._used.setdefault(made, (kind, value[:QUOTED]))
         if kind in NAMES:
             return made
         return f"<{made}{f', {said}' if said else ''}>"
+
+    def knows(self, kind: str, value: str) -> bool:
+        """Whether the value has a pseudonym of this kind."""
+        return (kind, value) in self._made
 
     def spread(self, kind: str, value: str) -> None:
         """From now on the value is replaced wherever it stands alone, also escaped as in addresses and JSON."""
@@ -99,16 +109,25 @@ class Book:
             value.replace("\\", "\\\\"),
         }:
             self._spread.setdefault(written, (kind, value))
-        self._pattern = None
+        self._search = None
 
     def everywhere(self, text: str) -> str:
-        """The text with every value that is known by now replaced."""
+        """The text with every value that is known by now replaced, where it is no part of a longer word."""
         if not self._spread:
             return text
-        if self._pattern is None:
-            longest_first = sorted(self._spread, key=lambda v: (-len(v), v))
-            self._pattern = re.compile("|".join(_bounded(v, self._spread[v][0]) for v in longest_first))
-        return self._pattern.sub(lambda m: self.name(*self._spread[m[0]]), text)
+        if self._search is None:
+            from ahocorasick_rs import AhoCorasick, MatchKind
+
+            self._written = list(self._spread)
+            self._search = AhoCorasick(self._written, matchkind=MatchKind.LeftmostLongest)
+        out, done = [], 0
+        for number, start, end in self._search.find_matches_as_indexes(valid(text)):
+            kind, value = self._spread[self._written[number]]
+            if not (kind in SECRETS and len(value) >= 12) and _inside(text, start, end):
+                continue
+            out += [text[done:start], self.name(kind, value)]
+            done = end
+        return "".join(out) + text[done:] if out else text
 
     def reserve(self, text: str) -> None:
         """Numbers that stand in a text already are not given to other values."""
@@ -141,9 +160,22 @@ def _by_kind(item: tuple[str, tuple[str, str]]) -> tuple[int, int]:
     return KINDS.index(kind), int(made.rpartition("-")[2])
 
 
-def _bounded(value: str, kind: str) -> str:
-    """The value as a pattern that does not match inside a longer word."""
-    inside = kind in SECRETS and len(value) >= 12
-    before = r"(?<![\w-])" if value[0].isalnum() and not inside else ""
-    after = r"(?![\w-])" if value[-1].isalnum() and not inside else ""
-    return f"{before}{re.escape(value)}{after}"
+def valid(text: str) -> str:
+    """The text, as long as it was, with `?` for what is no Unicode: a search takes nothing else."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return _LONE.sub("?", text)
+    return text
+
+
+def _inside(text: str, start: int, end: int) -> bool:
+    """Whether a stretch of a text is a part of a longer word."""
+    return bool(
+        (start and _is_word(text[start - 1]) and _is_word(text[start]))
+        or (_is_word(text[end : end + 1]) and _is_word(text[end - 1]))
+    )
+
+
+def _is_word(char: str) -> bool:
+    return char.isalnum() or char == "_" or char == "-"

@@ -280,7 +280,7 @@ def secret_value(value: str, book: Book) -> str:
 # value behind it, or an option.
 _WORDS = (
     "key", "keys", "key_id", "pass", "password", "passwords", "passwd", "passphrase", "pwd", "secret", "secrets", "token",
-    "tokens", "cred", "creds", "credential", "credentials", "auth", "authorization", "cookie", "cookies", "bearer", "session_id",
+    "auth_tokens", "access_tokens", "api_tokens", "hf_tokens", "cred", "creds", "credential", "credentials", "auth", "authorization", "cookie", "cookies", "bearer", "session_id",
     "sessionid", "connection_string", "connectionstring", "_pat", "dsn", "otp", "jwt", "sas", "sig", "signature",
 )  # fmt: skip
 LITERALS = (

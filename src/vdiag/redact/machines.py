@@ -39,12 +39,12 @@ MAC = re.compile(
 IPV6 = re.compile(
     r"(?<![\w:.])(?=[0-9A-Fa-f:]*:[0-9A-Fa-f]*:)[0-9A-Fa-f]{0,4}(?::[0-9A-Fa-f]{0,4}){2,7}(?![\w:])(?!\.\d)"
 )
-IPV4 = re.compile(r"\b(?<![.\d])\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d|-\w)")
+IPV4 = re.compile(r"\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3}(?![\w]|\.\d)")
 _VERSIONED = re.compile(  # what stands before a version of four parts
     r"(?i)(?:[=<>~!]=[ \t]*[\"']?|[<>][ \t]*|\.so\.|(?<![a-z])v|[a-z0-9]-cu\d+[^\n]{0,40}[ \t=@(:|]+[\"']?"
     r"|\b(?:nvidia|cuda|cudnn|cublas|nccl|cufft|curand|cusolver|cusparse|nvjitlink|nvtx|tensorrt|rocm|hip|torch|python|pip)[-_\w]*[ \t=@(:|/]+[\"']?"
     r"|\b(?:version|versions|driver|release|build|firmware|toolkit|ver|chrome|chromium|firefox|safari|edg|edge|opr|mozilla|cargo|rustc|gcc|clang|kernel|linux)"
-    r"(?:[\"'_]?\w*)[\"']?[ \t:=/(]+[\"']?(?:is[ \t]+)?|[a-z]-)$"
+    r"(?:[\"'_]?\w*)[\"']?[ \t:=/(]+[\"']?(?:is[ \t]+)?|[a-z0-9]-)$"
 )
 _SAID = re.compile(r"(?i)(?:host|addr(?:ess)?|ip|peer|server|node|url|client)\w*[\"']?[ \t:=]+$|[@/\[(]$")
 
@@ -67,9 +67,13 @@ def replace(text: str, book: Book) -> str:
 
 def addresses(text: str, book: Book) -> str:
     """The text without MAC, IPv6 and IPv4 addresses; those that mean this machine or any stay."""
-    if ":" in text or "-" in text:
-        text = MAC.sub(lambda m: _mac(m[0], book), text)
-        text = IPV6.sub(lambda m: _ipv6(m[0], book), text)
+    text = MAC.sub(lambda m: _mac(m[0], book), text)
+    text = IPV6.sub(lambda m: _ipv6(m[0], book), text)
+    return ipv4(text, book)
+
+
+def ipv4(text: str, book: Book) -> str:
+    """The text without IPv4 addresses."""
     return IPV4.sub(lambda m: _ipv4(m, book), text)
 
 
@@ -129,6 +133,10 @@ def _ipv6(value: str, book: Book) -> str:
 
 def _ipv4(found: re.Match[str], book: Book) -> str:
     value, text, start = found[0], found.string, found.start()
+    if start and (text[start - 1].isalnum() or text[start - 1] in "._"):
+        return value
+    if book.knows("ip", value):
+        return book.name("ip", value)
     octets = value.split(".")
     if any(int(octet) > 255 or (len(octet) > 1 and octet[0] == "0") for octet in octets):
         return value
@@ -143,19 +151,6 @@ def _ipv4(found: re.Match[str], book: Book) -> str:
 
 # What a row must hold, in lower case, for anything but an address to be found in it.
 LITERALS = (
-    "://",
-    "@",
-    "gpu-",
-    "mig-",
-    "uuid",
-    "_id",
-    "-id",
-    " id",
-    "serial",
-    "asset tag",
-    "s/n",
-    "sn:",
-    "arn:aws",
-    ".dkr.ecr.",
-    "accountid",
-)
+    "://", "@", "gpu-", "mig-", "uuid", "machine_id", "machine-id", "machine id", "boot_id", "boot-id", "boot id", "invocation_id", "invocationid",
+    "machineid", "bootid", "system_id", "serial", "asset tag", "s/n", "sn:", "sn=", "arn:aws", ".dkr.ecr.", "accountid", "account_id",
+)  # fmt: skip

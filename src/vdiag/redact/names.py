@@ -84,20 +84,32 @@ _MODULES = (
 )
 
 
-def replace(text: str, book: Book) -> str:
-    """The text without names that their place in it tells; each is known from now on."""
+def users(text: str, book: Book) -> str:
+    """The text without the users that their place in it tells."""
+    return _told(USERS_TOLD, text, lambda value: user_name(value, book))
+
+
+def hosts(text: str, book: Book) -> str:
+    """The text without the hosts, and the buckets, that their place in it tells."""
     if "://" in text:
         text = _told(_BUCKET, text, lambda value: _plain("bucket", value, book))
-    text = _told(USERS_TOLD, text, lambda value: user_name(value, book))
-    text = _told(HOSTS_TOLD, text, lambda value: host_name(value, book))
-    if "/" in text or "--" in text:
-        text = _told(ORGS_TOLD, text, lambda value: org_name(value, book))
-    return text
+    return _told(HOSTS_TOLD, text, lambda value: host_name(value, book))
+
+
+def orgs(text: str, book: Book) -> str:
+    """The text without the organisations that are named with a model."""
+    return _told(ORGS_TOLD, text, lambda value: org_name(value, book))
 
 
 def prefixes(text: str, book: Book) -> str:
     """The text without the hosts in front of syslog lines."""
-    return _told(_PREFIX, text, lambda value: host_name(value, book))
+
+    def named(value: str) -> str:
+        if value not in book.decided:
+            book.decided[value] = host_name(value, book)
+        return book.decided[value]
+
+    return _told(_PREFIX, text, named)
 
 
 def _told(pattern: re.Pattern[str], text: str, name: Callable[[str], str]) -> str:
@@ -168,8 +180,25 @@ def org_name(value: str, book: Book) -> str:
     return book.name("org", value)
 
 
-LITERALS = (
-    "/home", "users", "user", "logname", "sudo", "uid=", "session", "@", "ssh", "host", "node", "addr", "upstream", "peer", "remote",
-    "://", "connect", "resolve", "lookup", "reach", "on machine", "linux ", "ip-", ".local", ".internal", ".lan", ".corp", ".intra", ".private", ".consul", ".svc", ".amazonaws.", ".cloudapp.", ".ts.net", ".hpc", ".cluster",
-    "model", "tokenizer", "repo", "huggingface.co", "hf.co", "vllm serve", "models--", "url: /", "_name_or_path", "checkpoint", "adapter", "', ", '", ',
+# What a row must hold, in lower case, for any of these to find something there.
+_BEHIND = ("=", ":", " =", " :", "'", '"', "\\")
+USER_LITERALS = (
+    "home", "users/", "users\\", "sudo", "uid=", "gid=", "session opened", "session closed", "publickey for", "password for", "@", "ssh ", "scp ", "rsync ",
+    *(f"{word}{behind}" for word in ("user", "logname", "username", "user_name", "runas", "login") for behind in _BEHIND),
+)  # fmt: skip
+HOST_LITERALS = (
+    *(f"{word}{behind}" for word in ("host", "hostname", "host_name", "node", "nodename", "node_name", "nodelist", "node_ip", "addr", "address", "upstream",
+                                     "peer", "remote", "server_name", "--host", "master-addr", "data-parallel-address", "head-node", "node-addr")
+      for behind in (*_BEHIND, " ")),
+    "://", "@", "connect", "resolve", "lookup", "reach", "on machine", "linux ", "ip-", "ssh ", "scp ", "rsync ", "', ", '", ', ".local", ".internal", ".lan",
+    ".corp", ".intra", ".home.arpa", ".private", ".consul", ".svc", ".amazonaws.", ".cloudapp.", ".ts.net", ".hpc", ".cluster", "]:",
+)  # fmt: skip
+ORG_LITERALS = (
+    *(f"{word}{behind}" for word in ("model", "model_tag", "model_name", "model_id", "model_path", "tokenizer", "hf_config_path", "lora_path", "repo", "repo_id",
+                                     "repo_name", "model_weights", "base_model_name", "name_or_path", "model-id", "model-name", "_model",
+                                     "model-path")
+      for behind in _BEHIND),
+    "-model ", "-tokenizer ", "--tokenizer ", "-path ", "-id ", "-name ", "vllm serve", "huggingface.co/", "hf.co/", "hf-mirror.com/", "modelscope.cn/", "models--", "url: /",
+    "model `", "repo ", "repository ", "load model ", "loading model ", "access to model ", "checkpoint ", "adapter ", "for '", "from '", "of '", "for `", "of `",
+    "access '", "load '", "loading '", "the model ", "--model", "model /",
 )  # fmt: skip

@@ -29,8 +29,8 @@ class Redactor:
         """Collects the names, and the secrets, that a text tells; nothing is replaced yet."""
         self._book.reserve(text)
         with self._book.quiet():
-            for part in stream.suspicious(text):
-                _names(part, self._book)
+            for part, seen in stream.rows(text):
+                _names(part, seen, self._book)
 
     def text(self, text: str) -> str:
         """The text redacted. Rows keep their number."""
@@ -38,7 +38,10 @@ class Redactor:
             return text
         self._book.reserve(text)
         text = pem.replace(text, self._book)
-        return self._book.everywhere("".join(_all(row, self._book) for row in stream.rows(text)))
+        made = [
+            _all(part, seen | stream.HOSTS | stream.ADDRESSES, self._book) for part, seen in stream.rows(text)
+        ]
+        return self._book.everywhere("".join(made))
 
     def report(self, report: Report) -> Report:
         """The report with every text in it redacted, with what was replaced so far in `redacted`."""
@@ -64,18 +67,29 @@ class Redactor:
         return self._book.mapping()
 
 
-def _names(text: str, book: Book) -> str:
+def _names(text: str, seen: int, book: Book) -> str:
     """The detectors whose finds count in other rows as well."""
-    text = tokens.replace(keys.replace(text, book), book)
-    return names.replace(machines.replace(text, book), book)
+    if seen & stream.KEYS:
+        text = keys.replace(text, book)
+    if seen & stream.TOKENS:
+        text = tokens.replace(text, book)
+    if seen & stream.MACHINES:
+        text = machines.replace(text, book)
+    if seen & stream.USERS:
+        text = names.users(text, book)
+    text = names.hosts(text, book) if seen & stream.HOSTS else names.prefixes(text, book)
+    return names.orgs(text, book) if seen & stream.ORGS else text
 
 
-def _all(text: str, book: Book) -> str:
-    """Every detector, those that take the most away first."""
-    text = prompts.replace(text, book)
-    text = keys.replace(text, book)
-    text = tokens.replace(text, book)
-    text = structs.searched(text, book, _all)
-    text = machines.addresses(machines.replace(text, book), book)
-    text = names.replace(text, book)
+def _all(text: str, seen: int, book: Book) -> str:
+    """The detectors that a text needs, those that take the most away first."""
+    if seen & stream.PROMPTS:
+        text = prompts.replace(text, book)
+    if "q=" in text:
+        text = structs.searched(text, lambda asked: _all(asked, ~0, book))
+    text = _names(text, seen, book)
+    if seen & stream.ADDRESSES:
+        text = machines.addresses(text, book)
+    else:
+        text = machines.ipv4(text, book)
     return book.everywhere(text)

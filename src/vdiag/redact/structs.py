@@ -32,12 +32,12 @@ def redacted(report: Report, book: Book, text: Callable[[str], str]) -> Report:
     return _walk(report, book, text)  # type: ignore[no-any-return]
 
 
-def searched(text: str, book: Book, redact: Callable[[str, Book], str]) -> str:
+def searched(text: str, redact: Callable[[str], str]) -> str:
     """The text with what a search link asks for redacted, and written as a link again."""
 
     def told(found: re.Match[str]) -> str:
         asked = unquote_plus(found[0])
-        made = redact(asked, book)
+        made = redact(asked)
         return found[0] if made == asked else quote_plus(made)
 
     return _QUERY.sub(told, text) if "?q=" in text or "&q=" in text else text
@@ -51,7 +51,7 @@ def _learn(facts: dict[str, Any], book: Book) -> None:
             if told := _TOLD.get(name):
                 told(_PORT.sub("", value), book)
             elif name in _MODELS and value.count("/") == 1:
-                names.replace(f"model={value}", book)
+                names.orgs(f"model={value}", book)
 
 
 def _walk(value: Any, book: Book, text: Callable[[str], str]) -> Any:

@@ -22,7 +22,7 @@ _FORMS = {
     "slack-token": r"xox[abeoprs]-[A-Za-z0-9-]{10,}|xapp-\d-[A-Za-z0-9-]{10,}"
     r"|(?<=hooks\.slack\.com/services/)[A-Za-z0-9/_-]{12,}",
     "npm-token": r"npm_[A-Za-z0-9]{30,}|(?<=_authToken=)[^\s\"']{8,}",
-    "pypi-token": r"pypi-[A-Za-z0-9_-]{40,}",
+    "pypi-token": r"pypi-[A-Za-z0-9_-]{30,}",
     "nvidia-key": r"nvapi-[A-Za-z0-9_-]{16,}",
     "jwt": r"eyJ[A-Za-z0-9_-]{8,}\.eyJ[A-Za-z0-9_-]{8,}(?:\.[A-Za-z0-9_-]*)?(?:\.[A-Za-z0-9_-]+){0,2}",
     # Stripe, SendGrid, DigitalOcean, Databricks, Replicate, Groq, xAI, Perplexity, Vault, Telegram; signed addresses
