@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from vdiag.redact import Redactor
-from vdiag.redact.book import KINDS
+from vdiag.redact.book import KINDS, is_pseudonym
 
 ALNUM = "Zx9qW3eR7tY1uI5oP8aS2dF6gH4jK0lMnBvC"
 HEX = "9f3ac07be1d24856" * 4
@@ -388,4 +388,4 @@ def test_another_detector_finds_nothing_in_what_comes_out() -> None:
         return [value for d in detectors for row in text.split("\n") for value in d.analyze_string(row)]
 
     assert len(found(text)) > 20
-    assert found(Redactor().text(text)) == []
+    assert [value for value in found(Redactor().text(text)) if not is_pseudonym(value)] == []

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import sys
 from base64 import b64encode
 from pathlib import Path
 from urllib.parse import quote, quote_plus
@@ -118,6 +119,31 @@ def test_every_command_redacts(arguments: tuple[str, ...]) -> None:
     _, said = ran(*arguments, stdin=text.encode())
     assert leaks(said) == [], said
     assert "Redacted, by kind" in said
+
+
+def test_a_comparison_is_redacted(tmp_path: Path) -> None:
+    start = "INFO 11-29 11:44:33 [api_utils.py:286] non-default args: {{'model': '{}/m', 'api_key': ['{}'], 'host': '{}'}}\n"
+    good, bad = tmp_path / "good.log", tmp_path / "bad.log"
+    good.write_text(
+        start.format("acme", "another" + "-key1", "gpubox9") + "INFO:     Application startup complete.\n"
+    )
+    values = [PLANTED[kind][0] for kind in ("organisation", "api key", "host")]
+    bad.write_text(
+        start.format(*values) + "RuntimeError: Engine core initialization failed. See root cause above.\n"
+    )
+    for way in ((), ("--format", "json")):
+        status, said = ran("diff", "--redact", *way, str(good), str(bad))
+        assert status == 1
+        assert leaks(said) == [], said
+        assert "gpubox9" not in said
+
+
+def test_what_a_command_printed_is_redacted_in_its_diagnosis() -> None:
+    text = "RuntimeError: CUDA out of memory 203.0.113.77 /home/jdoe42/x"
+    script = f"import sys; print({text!r}); sys.exit(3)"
+    status, said = ran("run", "--redact", "--", sys.executable, "-c", script)
+    assert status == 3
+    assert leaks(said.split("vdiag: ", 1)[1]) == [], said
 
 
 def test_without_the_option_nothing_is_replaced() -> None:
