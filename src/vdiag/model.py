@@ -395,6 +395,4 @@ class Report(msgspec.Struct):
     harmless: list[Harmless] = []  # the most alarming first
     load: Load | None = None
     changes: Changes | None = None
-    redacted: dict[str, int] | None = (
-        None  # kind → how many values have pseudonyms; None: nothing was replaced
-    )
+    redacted: dict[str, int] | None = None  # different values replaced, by kind; None: nothing was redacted

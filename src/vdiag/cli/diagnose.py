@@ -59,6 +59,10 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook."),
         click.option("--color", type=click.Choice(COLOR_CHOICES), default="auto",
                      help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
+        click.option("--redact", is_flag=True, is_eager=True, expose_value=False, callback=_on_redact,
+                     help="Replace secrets, names, addresses and prompts in all that is printed."),
+        click.option("--redact-map", type=click.Path(), metavar="FILE", is_eager=True, expose_value=False,
+                     callback=_on_map, help="The same, and write what was replaced by what to a new FILE for you alone."),
     )  # fmt: skip
 
 
@@ -71,6 +75,20 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--exit-zero", is_flag=True,
                      help="Exit with 0 whatever the log says; a faulty call still exits with 2."),
     ))  # fmt: skip
+
+
+def _on_redact(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from vdiag.cli.redaction import on_redact
+
+        on_redact(context)
+
+
+def _on_map(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    if file is not None:
+        from vdiag.cli.redaction import on_map
+
+        on_map(context, parameter, file)
 
 
 def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
@@ -234,6 +252,8 @@ def read_files(
         from vdiag.excerpts import spooled
 
         sources = [spooled(source) if source.size is None else source for source in sources]
+    if console.redaction is not None:
+        console.redaction.listen(sources)
     with progress_for(console, sources) as progress:
         more = {"window": window} if window is not None else {}
         report = diagnosed(sources, rulebook=rulebook, progress=progress, **more)
@@ -262,6 +282,7 @@ def finish(
     faulty: bool = False,
 ) -> ExitStatus:
     """Prints the report and tells the exit status."""
+    report = console.redacted(report)
     if format_ == "json":
         from vdiag.render import json
 
