@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from vdiag.model import Fixed, Report, Verdict
 from vdiag.pipeline import diagnose_text
 from vdiag.render import bugform
 from vdiag.render.bugform import Whose, advice, whose
+from vdiag.render.quoted import BEFORE
 from vdiag.rulebook.shipped import shipped
 
 KV = "samples/kv-cache-too-small.log"
@@ -109,7 +111,7 @@ def test_a_file_that_cannot_be_written_is_said(tmp_path: Path) -> None:
 
 def test_json_is_the_report_of_vdiag_itself() -> None:
     asked, plain = World(), World()
-    asked.run("report", "--format", "json", KV)
+    asked.run("report", "--no-redact", "--format", "json", KV)
     plain.run("--format", "json", KV)
     assert json.loads(asked.printed) == json.loads(plain.printed)
 
@@ -118,6 +120,126 @@ def test_a_form_is_markdown() -> None:
     world = World()
     assert world.run("report", "--for", "vllm", "--format", "html", KV) == 2
     assert "--format" in world.err.getvalue()
+
+
+# ---- redaction -----------------------------------------------------------------------------------------------
+
+KEY_ROWS = [f"{i:02d}" + "MIIEvQIBADANBgkqhkiG9w0BAQEFAASC" * 2 for i in range(40)]
+SECRETS = {
+    "hf-token": "hf_" + "QwErTyUiOpAsDfGhJkLzXcVbNm0123",
+    "openai-key": "sk-proj-" + "Ab3dEf6hIj9lMn2pQr5tUv8x" * 2,
+    "github-token": "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8",
+    "password": "tr0ub4dor-and-3",
+    "email": "jane.roe@corp.example.com",
+    "user": "jroe77",
+    "host": "zeus-gpu-17",
+    "ip": "10.77.88.99",
+    "mac": "3c:ec:ef:12:34:56",
+    "gpu-uuid": "GPU-7f3c2b1a-1111-2222-3333-444455556666",
+    "prompt": "my landlord is suing me",
+}
+
+
+def planted() -> bytes:
+    """An unknown failure with every kind of secret before, in and behind its line."""
+    own = (
+        f"token={SECRETS['hf-token']} OPENAI_API_KEY={SECRETS['openai-key']} url=https://bob:{SECRETS['password']}@x.org/ "
+        f"{SECRETS['github-token']} mail {SECRETS['email']} from {SECRETS['ip']} {SECRETS['mac']} {SECRETS['gpu-uuid']} "
+        f"/home/{SECRETS['user']}/models"
+    )
+    head = f"Sep 14 07:42:47 {SECRETS['host']} vllm[48210]: "
+    said = "(EngineCore_DP0 pid=9) ERROR 09-14 07:42:47 [core.py:708] "
+    rows = [
+        f"(APIServer pid=7) INFO 09-14 07:42:01 [utils.py:233] non-default args: {{'api_key': ['{SECRETS['password']}']}}",
+        f"(APIServer pid=7) INFO 09-14 07:42:02 [logger.py:39] Received request cmpl-1: prompt: '{SECRETS['prompt']}', "
+        "params: SamplingParams(n=1), prompt_token_ids: [1, 2, 3], lora_request: None.",
+        "-----BEGIN PRIVATE KEY-----",
+        *KEY_ROWS,
+        "-----END PRIVATE KEY-----",
+        f"{said}EngineCore failed to start.",
+        f"{said}Traceback (most recent call last):",
+        f'{said}  File "/home/{SECRETS["user"]}/x.py", line 5, in run',
+        f"{said}    spin({own})",
+        f"{said}RuntimeError: the wheels came off: {own}",
+        "(APIServer pid=7) RuntimeError: Engine core initialization failed. See root cause above. "
+        "Failed core proc(s): {}",
+    ]
+    return "\n".join(head + row for row in rows).encode() + b"\n"
+
+
+def leaked(text: str) -> list[str]:
+    return [kind for kind, value in SECRETS.items() if value in text] + [
+        row for row in KEY_ROWS if row in text
+    ]
+
+
+OUTPUTS = [("--format", "markdown"), ("--format", "json"), ("--format", "github"), ("--for", "vllm")]
+
+
+@pytest.mark.parametrize("output", OUTPUTS, ids="-".join)
+@pytest.mark.parametrize("rules", [(), ("--rules", "none")], ids=["known", "unknown"])
+def test_no_secret_leaves_by_any_output(output: tuple[str, ...], rules: tuple[str, ...]) -> None:
+    world = World(planted())
+    assert world.run("report", *output, *rules) == 0
+    assert leaked(world.printed + world.err.getvalue()) == []
+    assert "the wheels came off" in world.printed
+
+
+def test_what_a_named_file_is_called_is_redacted_too(tmp_path: Path) -> None:
+    folder = tmp_path / "home" / "jroe77"
+    folder.mkdir(parents=True)
+    log = folder / "vllm.log"
+    log.write_bytes(planted())
+    world = World()
+    assert world.run("report", str(log), str(folder / "none.log")) == 2
+    assert leaked(world.printed + world.err.getvalue()) == []
+    assert re.search(r"^> 49 \| ", world.printed, re.MULTILINE), (
+        "the lines are found under the file's real name"
+    )
+
+
+def test_a_key_whose_beginning_is_not_shown_is_no_less_a_key() -> None:
+    """The lines around the cause begin inside the key."""
+    rows = planted().splitlines()
+    end = next(number for number, row in enumerate(rows) if b"END PRIVATE" in row)
+    rows[end + 1 : end + 1] = [b"Sep 14 07:42:40 x vllm[48210]: INFO calm"] * (BEFORE - 20)
+    world = World(b"\n".join(rows))
+    assert world.run("report") == 0
+    assert leaked(world.printed) == []
+    assert "END PRIVATE" not in world.printed
+    assert "<private-key-1>" in world.printed
+
+
+def test_what_was_replaced_is_counted_and_named_alike() -> None:
+    world = World(planted())
+    world.run("report")
+    assert re.search(r"Redacted, by kind of value: .*\b1 email\b", world.printed)
+    shown = [row for row in world.printed.splitlines() if "mail " in row and "the wheels came off" in row]
+    assert len({row.split("mail ")[1].split(" ")[0] for row in shown}) == 1
+    assert len(shown) > 1
+
+
+def test_the_owner_keeps_the_map(tmp_path: Path) -> None:
+    world = World(planted())
+    assert world.run("report", "--redact-map", str(tmp_path / "map.json")) == 0
+    assert SECRETS["email"] in json.loads((tmp_path / "map.json").read_text(encoding="utf8")).values()
+
+
+def test_without_redaction_the_log_is_quoted_and_the_report_says_so(tmp_path: Path) -> None:
+    world = World(planted())
+    assert world.run("report", "--no-redact") == 0
+    assert SECRETS["email"] in world.printed
+    assert "Not redacted" in world.printed
+    assert World(planted()).run("report", "--no-redact", "--redact-map", str(tmp_path / "map.json")) == 2
+
+
+def test_an_annotation_keeps_the_path_in_the_workspace(tmp_path: Path) -> None:
+    log = tmp_path / "home" / "jroe77" / "logs" / "zeus-gpu-17.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(planted())
+    world = World(GITHUB_WORKSPACE=str(log.parent.parent))
+    world.run("report", "--format", "github", str(log))
+    assert "file=logs/zeus-gpu-17.log," in world.printed
 
 
 # ---- vLLM's form -----------------------------------------------------------------------------------------------

@@ -61,9 +61,16 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
         click.option("--redact", is_flag=True, is_eager=True, expose_value=False, callback=_on_redact,
                      help="Replace secrets, names, addresses and prompts in all that is printed."),
-        click.option("--redact-map", type=click.Path(), metavar="FILE", is_eager=True, expose_value=False,
-                     callback=_on_map, help="The same, and write what was replaced by what to a new FILE for you alone."),
+        redact_map,
     )  # fmt: skip
+
+
+def redact_map(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that keeps what stands behind the pseudonyms."""
+    return click.option(
+        "--redact-map", type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_on_map,
+        help="The same, and write what was replaced by what to a new FILE for you alone.",
+    )(command)  # fmt: skip
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, cast
 
 import click
 
 from vdiag.cli.console import Console
-from vdiag.cli.diagnose import Read, ask, read_files, source_options
+from vdiag.cli.diagnose import Read, ask, read_files, redact_map, source_options
 from vdiag.cli.names import without_lines
 from vdiag.cli.status import ExitStatus, status_of
 from vdiag.model import Line, Report, Severity
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 FORMATS = ("markdown", "html", "json", "github")
 FORMS = ("vllm",)
+MARGIN = 120  # lines around what is shown that redaction sees: a private key may begin before it
 
 EXAMPLES = """\b
 Examples:
@@ -31,6 +32,15 @@ Examples:
 Exit status:
   0  the report was written, whatever it says (with --fail-on: what `vdiag` itself exits with)
   2  the call was at fault"""
+
+
+def _on_redact(context: click.Context, parameter: click.Parameter, wanted: bool) -> bool:
+    """Turns redaction on before anything is said."""
+    if wanted:
+        from vdiag.cli.redaction import on_redact
+
+        on_redact(context)
+    return wanted
 
 
 class Renderer(Protocol):
@@ -55,6 +65,9 @@ class Renderer(Protocol):
 @click.option("--for", "form", type=click.Choice(FORMS),
               help="Fill the sections of this project's bug report form.")  # fmt: skip
 @click.option("--output", "-o", metavar="FILE", type=click.Path(), help="Write to this file.")
+@click.option("--redact/--no-redact", default=True, is_eager=True, callback=_on_redact,
+              help="Replace secrets, names, addresses and prompts by pseudonyms. Default: they are replaced.")  # fmt: skip
+@redact_map
 @click.option("--rules", multiple=True, metavar="PATH|none",
               help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook.")  # fmt: skip
 @click.option("--fail-on", type=click.Choice([s.value for s in Severity]),
@@ -67,11 +80,18 @@ def report(
     format_: str,
     form: str | None,
     output: str | None,
+    redact: bool,
     rules: tuple[str, ...],
     fail_on: str | None,
     **options: Any,
 ) -> ExitStatus:
-    """Write a report on log files, told together as one story, or on standard input (`-`, or no file at all)."""
+    """Write a report on log files, told together as one story, or on standard input (`-`, or no file at all).
+
+    Secrets and personal details are replaced, the same by the same everywhere; read the report all the same before
+    you publish it.
+    """
+    if not redact and console.redaction is not None:
+        raise click.UsageError("--redact-map does not go with --no-redact: there is nothing to map.")
     if form is not None and format_ != "markdown":
         raise click.UsageError("--for fills a form in Markdown; --format does not go with it.")
     names = without_lines(files)[0]
@@ -100,25 +120,48 @@ def report(
 
 def _rendered(console: Console, read: Read, names: list[str], format_: str) -> str:
     """The output. What speaks to the person who reports, and not to the reader, is said on standard error."""
-    told = read.report
     if format_ == "json":
         from vdiag.render import json
 
-        return json.render(told)
+        return json.render(console.redacted(read.report))
     if format_ == "github":
         from vdiag.render import workflow
 
-        return workflow.render(told, workflow.paths_in(told, console.env.get("GITHUB_WORKSPACE", "")))
-    from vdiag.excerpts import read as excerpts
-
+        paths = workflow.paths_in(read.report, console.env.get("GITHUB_WORKSPACE", ""))
+        return workflow.render(console.redacted(read.report), paths)
     module = {"markdown": "markdown", "html": "html", "vllm": "bugform"}[format_]
     renderer = cast(Renderer, importlib.import_module(f"vdiag.render.{module}"))
+    sources = _apart(names, read.sources, console)
+    lines = _lines(sources, renderer.wanted(read.report), console)
+    told = console.redacted(read.report)  # last: it counts what was replaced anywhere
     if format_ == "vllm":
         from vdiag.render.bugform import advice
 
         console.say(advice(told))
-    lines = excerpts(_apart(names, read.sources, console), renderer.wanted(told))
     return renderer.render(told, lines)
+
+
+def _lines(sources: list[Source], wanted: dict[str, list[range]], console: Console) -> dict[str, list[Line]]:
+    """The wanted lines by the name that the input has in the output."""
+    from vdiag.excerpts import read
+
+    if console.redaction is None:
+        return read(sources, wanted)
+    from vdiag.render.spans import widened
+
+    return {
+        console.said(name): [
+            line for line in _redacted(own, console.said) if any(line.number in one for one in wanted[name])
+        ]
+        for name, own in read(sources, widened(wanted, MARGIN)).items()
+    }
+
+
+def _redacted(lines: list[Line], redact: Callable[[str], str]) -> list[Line]:
+    """Lines redacted together: what one begins, such as a private key, the next may go on with."""
+    text = "\n".join(line.text.replace("\n", " ") for line in lines)
+    rows = redact(text).split("\n") if lines else []
+    return [line._replace(text=row, lane=redact(line.lane)) for line, row in zip(lines, rows, strict=True)]
 
 
 def _same(one: str, other: str) -> bool:

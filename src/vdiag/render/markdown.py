@@ -20,6 +20,7 @@ from vdiag.render.sections import (
     counted,
     headline,
     main_evidence,
+    replaced,
     sentence,
     size_words,
 )
@@ -31,6 +32,7 @@ MISSING, ALSO_WRONG, ASIDE, MADE = 3_000, 5_000, 3_000, 2_500
 LONGEST_TITLE = 200
 LONGEST_QUOTE = 2_500  # characters of the cause's own text
 PAGE = 100  # columns of a part that is laid out for a terminal
+NOT_REDACTED = "Not redacted: lines of the log are quoted as they are."
 
 VERDICTS = {
     Verdict.UNRECOGNISED: "Unrecognised: it failed, and no rule knows this failure",
@@ -242,7 +244,8 @@ def _aside(report: Report) -> str:
 
 def made(report: Report, level: int) -> str:
     """How the report was made: what was read and replaced, by which rule and version; how to find the same failure."""
-    rows = [f"- {replaced(report)}"]
+    said = replaced(report.redacted) if report.redacted is not None else NOT_REDACTED
+    rows = [f"- {prose(said)}"]
     for first in report.diagnoses[:1]:
         rows.append(f"- rule: {code(first.rule)}" if first.rule else "- no rule knows it")
         if first.fingerprint:
@@ -253,14 +256,6 @@ def made(report: Report, level: int) -> str:
     footer = f"<sub>Made by vdiag {report.vdiag} from the log alone.</sub>"
     told = part("How this was made", rows, MADE - size(footer) - 4, level, between="\n")
     return f"{told}\n\n{footer}"
-
-
-def replaced(report: Report) -> str:
-    """What was replaced by pseudonyms."""
-    if report.redacted is None:
-        return "**not redacted**: lines of the log are quoted as they are"
-    told = [f"{number} × {code(kind)}" for kind, number in report.redacted.items() if number]
-    return f"replaced by pseudonyms: {', '.join(told)}" if told else "redacted; nothing had to be replaced"
 
 
 __all__ = ["render", "wanted"]

@@ -32,3 +32,11 @@ def joined(ranges: Iterable[range]) -> list[range]:
         else:
             found.append(one)
     return found
+
+
+def widened(wanted: Stretches, margin: int) -> Stretches:
+    """The same with so many lines more before and after each."""
+    return {
+        source: joined(range(max(one.start - margin, 1), one.stop + margin) for one in ranges)
+        for source, ranges in wanted.items()
+    }
