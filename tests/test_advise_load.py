@@ -212,7 +212,7 @@ def test_what_was_survived_earlier_is_no_measure() -> None:
 def test_one_large_request_is_no_matter_of_their_number() -> None:
     report, load = told(START + v1(0, 1, 0, 5.0) + OOM.format(time=clock(4)))
     assert load.pattern == "memory"
-    first = report.diagnoses[0].fixes[0].run[0]
+    first = report.diagnoses[0].fixes[0].change[0]  # `run` is the whole command, which has --max-num-seqs
     assert "--max-num-batched-tokens 4096" in first
     assert "--max-num-seqs" not in first
 

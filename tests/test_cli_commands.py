@@ -27,7 +27,7 @@ def test_help_has_examples_and_every_option(capsys: pytest.CaptureFixture[str]) 
             assert part in text
 
 
-@pytest.mark.parametrize("command", ["diagnose", "explain", "rules", "completion"])
+@pytest.mark.parametrize("command", ["diagnose", "explain", "memory", "rules", "completion"])
 def test_every_command_has_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert World().run(command, "--help") == 0
     assert len(capsys.readouterr().out) > 100

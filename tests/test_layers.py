@@ -26,6 +26,7 @@ ALLOWED = {
     **{stage: {"model", "rulebook", *STAGES[:place]} for place, stage in enumerate(STAGES)},
     "advise": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("advise")]},
     "redact": {"model"},
+    "render": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("render")]},
     "pipeline": {"model", "rulebook", *STAGES},
     "excerpts": {"model", "intake", "scan"},
     "follow": {"model", "rulebook", *STAGES},

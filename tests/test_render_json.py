@@ -44,7 +44,9 @@ def test_it_keeps_the_contract() -> None:
     ]  # fmt: skip
     assert decoded["verdict"] == "diagnosed"
     assert decoded["diagnoses"][0]["severity"] == "fatal"
-    assert decoded["diagnoses"][0]["fixes"] == [{"do": "do it", "run": [], "safety": "safe", "note": ""}]
+    assert decoded["diagnoses"][0]["fixes"] == [
+        {"do": "do it", "run": [], "safety": "safe", "note": "", "change": []}
+    ]
 
 
 def test_text_that_is_no_unicode_does_not_break_it() -> None:

@@ -225,6 +225,22 @@ def test_the_owner_keeps_the_map(tmp_path: Path) -> None:
     assert SECRETS["email"] in json.loads((tmp_path / "map.json").read_text(encoding="utf8")).values()
 
 
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("--api-key topsecret --port 8000", "--api-key <api key> --port 8000"),
+        ("--api-key=topsecret", "--api-key=<api key>"),
+        ("--hf-token 'topsecret word'", "--hf-token <hf token>"),
+        ("--max-num-batched-tokens 8192", "--max-num-batched-tokens 8192"),
+        ("--api-key $VLLM_API_KEY", "--api-key $VLLM_API_KEY"),
+    ],
+)
+def test_the_environment_tells_no_keys_of_the_command(said: str, shown: str) -> None:
+    text = sample("kv-cache-too-small").text
+    report = diagnose_text(f"ExecStart=/opt/vllm/bin/vllm serve acme/model-7b {said}\n{text}", shipped())
+    assert report.environment.command == f"/opt/vllm/bin/vllm serve acme/model-7b {shown}"
+
+
 def test_without_redaction_the_log_is_quoted_and_the_report_says_so(tmp_path: Path) -> None:
     world = World(planted())
     assert world.run("report", "--no-redact") == 0

@@ -24,7 +24,8 @@ def test_sample(log: Path) -> None:
     first = report.diagnoses[0]
     assert (first.rule, first.line) == (expected["rule"], expected["line"])
     if expected.get("fix"):
-        said = " ".join([first.fixes[0].do, *first.fixes[0].run, first.fixes[0].note])
+        fix = first.fixes[0]
+        said = " ".join([fix.do, *fix.run, *fix.change, fix.note])
         assert expected["fix"] in said
     if expected.get("load"):
         assert report.load is not None

@@ -207,6 +207,7 @@ class Fix(msgspec.Struct):
     run: list[str] = []
     safety: Safety = Safety.SAFE
     note: str = ""
+    change: list[str] = []  # the change alone, where `run` holds the user's whole command with it
 
 
 class Fixed(msgspec.Struct):

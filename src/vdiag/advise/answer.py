@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from typing import Any
@@ -11,6 +12,7 @@ from vdiag.advise.budget import budget
 from vdiag.advise.fixes import command, facts_of, fill
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.load import Failure, load, load_facts
+from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
     Changes,
@@ -47,6 +49,8 @@ _ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming fi
 LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
 PACKAGES = ("torch", "transformers", "triton", "flashinfer_python", "nccl")  # facts that are versions
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
+_FLAG = re.compile(r"(--[\w-]+)([ =]+)(\"[^\"]*\"|'[^']*'|\S+)")
+_ASSIGNED = re.compile(r"(?<![-\w])([A-Za-z_]\w*)=(\S+)")
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
 Since = Callable[[Blame], Changes | None]  # what differs between a run and one that worked
@@ -74,7 +78,7 @@ def answer(
         verdict=conclusion.verdict,
         inputs=inputs,
         environment=_environment(context),
-        diagnoses=[_diagnosis(f, inputs, context, rulebook) for f in conclusion.findings],
+        diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
@@ -100,9 +104,9 @@ def _environment(context: dict[str, Any]) -> Environment:
         vllm=_text(context.get("vllm")),
         engine=_text(context.get("engine")),
         model=_text(context.get("model")),
-        args=context.get("args") or {},
+        args=_opened(context.get("args") or {}),
         deploy=context.get("deploy"),
-        command=_text(context.get("command")),
+        command=_shown(_text(context.get("command"))),
         platform=_text(context.get("platform")),
         driver=_text(context.get("driver")),
         gpu=_text(context.get("gpu")),
@@ -151,6 +155,28 @@ def _weigh(report: Report, conclusion: Conclusion) -> None:
 
 def _is_fatal(finding: Finding) -> bool:
     return finding.node.rule is None or finding.node.rule.severity is Severity.FATAL
+
+
+def _opened(args: dict[str, Any]) -> dict[str, Any]:
+    """The server's arguments without its keys and passwords."""
+    from vdiag.advise.secrets import open_value  # late: a log without arguments needs none
+
+    return {name: open_value(name, value) for name, value in args.items()}
+
+
+def _shown(command: str | None) -> str | None:
+    """A command as the log shows it, without its keys and passwords."""
+    if command is None:
+        return None
+    from vdiag.advise import secrets
+
+    def flag(found: re.Match[str]) -> str:
+        hidden = secrets.of_flag(found[1]) and not secrets.reference(found[3])
+        return f"{found[1]}{found[2]}{secrets.placeholder(found[1])}" if hidden else found[0]
+
+    command = _FLAG.sub(flag, command)
+    command = _ASSIGNED.sub(lambda found: f"{found[1]}={secrets.assigned(found[1], found[2])}", command)
+    return secrets.without(command)
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
@@ -236,7 +262,8 @@ def _deploy(events: list[Event]) -> dict[str, str]:
     for event in events:
         env = event.envelope
         if "/" in env.unit:  # kubectl's pod/container
-            return {"deploy": "kubernetes", "pod": _speaker(events).partition("/")[0]}
+            pod, _, container = _speaker(events).partition("/")
+            return {"deploy": "kubernetes", "pod": pod, "pod_container": container}
         if env.host and env.unit and env.kind is not Kind.KERNEL:
             return {"deploy": "systemd"}
         if env.unit and not env.host and env.kind is not Kind.UNIT and not env.time.startswith("20"):
@@ -259,11 +286,19 @@ def _failure(finding: Finding) -> Failure | None:
 
 
 def _diagnosis(
-    finding: Finding, inputs: list[Input], context: dict[str, Any], rulebook: Rulebook
+    finding: Finding,
+    inputs: list[Input],
+    context: dict[str, Any],
+    blames: list[Blame],
+    rulebook: Rulebook,
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
     facts = {**context, **blame.episode.facts, **load_facts(blame.episode, rulebook, _failure(finding))}
+    others = [other.episode.events for other in reversed(blames) if other is not blame]
+    facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
+    if not facts.get("model"):
+        facts["model"] = shown.model or None
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

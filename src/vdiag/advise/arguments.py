@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
+from typing import Any
 
 # What took over from a flag that went, where the new name is no near spelling: by the sources' own deprecation
 # notes where there are any, else by what the nearest listed versions before and after do.
@@ -35,9 +36,15 @@ SUCCESSORS = {
 
 
 @lru_cache(maxsize=1)
+def lists() -> dict[str, Any]:
+    """arguments.json as extract_arguments.py wrote it: `versions`, `flags`, `choices`, `short`."""
+    data: dict[str, Any] = json.loads(Path(__file__).with_name("arguments.json").read_text(encoding="utf-8"))
+    return data
+
+
+@lru_cache(maxsize=1)
 def _table() -> tuple[tuple[str, ...], dict[str, str]]:
-    data = json.loads(Path(__file__).with_name("arguments.json").read_text(encoding="utf-8"))
-    return tuple(data["versions"]), data["flags"]
+    return tuple(lists()["versions"]), lists()["flags"]
 
 
 @lru_cache(maxsize=64)
@@ -60,8 +67,8 @@ def known_flags() -> Mapping[str, str]:
 def versions_with(name: str) -> list[str]:
     """The listed versions that take this argument, oldest first; empty if none does."""
     versions, flags = _table()
-    digits = flags.get(flag_of(name)) or flags.get(flag_of(name).replace("--no-", "--", 1), "")
-    return [version for version, digit in zip(versions, digits, strict=False) if digit == "1"]
+    kinds = flags.get(flag_of(name)) or flags.get(flag_of(name).replace("--no-", "--", 1), "")
+    return [version for version, kind in zip(versions, kinds, strict=False) if kind != "0"]
 
 
 def takes(name: str, version: str | None) -> bool | None:

@@ -8,12 +8,13 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
+from vdiag.advise.shown import Shown
 from vdiag.model import Fix
 from vdiag.rulebook.schema import FixRule, Rule
 
@@ -201,12 +202,18 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
         env: dict[str, str | None] = {name: str(_value(value, known)) for name, value in fix.env.items()}
         env.update((_text(name, known), None) for name in gone)
         container = {name: _value(value, known) for name, value in fix.container.items()}
-        lines = form.change(set_, unset, env, _placed(context, known), container)
+        changes = bool(set_ or unset or env or container)
+        placed = _placed(context, known) if changes else {}
+        lines = form.change(set_, unset, env, placed, container) if changes else []
         if container and not lines:
             return None  # this way of running a server has no such setting
-        run += lines
+        whole = _whole(set_, unset, env, container, placed) if lines else []
         return Fix(
-            do=_text(fix.do, known), run=run, safety=fix.safety, note=_text(" ".join(fix.note.split()), known)
+            do=_text(fix.do, known),
+            run=[*run, *(whole or lines)],
+            safety=fix.safety,
+            note=_text(" ".join(fix.note.split()), known),
+            change=[*run, *lines] if whole else [],
         )
     except Unknown:
         return None
@@ -218,6 +225,19 @@ def applies(fix: FixRule, known: Known, context: Mapping[str, Any]) -> bool:
     if not _admits(fix, vllm) or not all(_holds(condition, known) for condition in fix.only_if):
         return False
     return all(takes(name, vllm) is not False for name in fix.set)
+
+
+def _whole(
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+) -> list[str]:
+    """The user's own command with the change; empty where the log does not tell it."""
+    from vdiag.advise.written import corrected  # late: only an answer with a change needs it
+
+    return corrected(set_, unset, env, container, context)
 
 
 def _argument(name: str, known: Known) -> str:
@@ -237,9 +257,15 @@ def _without_unset(run: list[str]) -> tuple[list[str], list[str]]:
 
 
 def _placed(context: Mapping[str, Any], known: Known) -> dict[str, Any]:
-    """The episode's facts, with the unit and the compose service as commands name them."""
-    unit = known.get("unit_name")
-    return {**context, **({"unit": unit} if unit else {}), "service": known.get("compose_service")}
+    """The episode's facts, with the unit, the compose service and the Deployment as commands name them."""
+    shown = context.get("shown")
+    around = shown.command.around if isinstance(shown, Shown) and shown.command is not None else {}
+    names = {
+        "unit": known.get("unit_name"),
+        "service": known.get("compose_service"),
+        "deployment": known.get("deployment_name"),
+    }
+    return {**around, **context, **{name: value for name, value in names.items() if value}}
 
 
 def _admits(fix: FixRule, vllm: str | None) -> bool:

@@ -1,5 +1,6 @@
 """Prints a change of the server's arguments or environment in the form its user runs: a command line, a
-systemd unit, docker, compose, Kubernetes or Python. Only the change is printed, never the user's other arguments.
+systemd unit, docker, compose, Kubernetes or Python. Only the change is printed, never the user's other arguments;
+the whole command with it is written.py's.
 
 Lines that start with `#` say where the next lines go; they are harmless in a shell and in YAML.
 """
@@ -8,17 +9,15 @@ from __future__ import annotations
 
 import json
 import re
-import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from vdiag.advise import container as box
 from vdiag.advise.arguments import flag_of
+from vdiag.advise.shown import FORMS, Shown
+from vdiag.advise.values import plain, words_of
+from vdiag.advise.words import in_unit, quote
 
-# Lists are several words behind their flag (nargs="+"), but these want JSON (cli_args.py of the front end).
-JSON_LISTS = ("allowed_origins", "allowed_methods", "allowed_headers")
-
-FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
 _SHELL = "# in the shell that starts the server; then start it again there:"
 _SERVICE = "# in the service of your compose file:"
 _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
@@ -27,6 +26,9 @@ _UNIT = re.compile(r"[A-Za-z0-9:_.@-]{1,255}")
 def deploy_of(context: Mapping[str, Any]) -> str:
     """How the server is run, one of FORMS: what the log showed, else a command line."""
     deploy = str(context.get("deploy") or "")
+    shown = context.get("shown")
+    if not deploy and isinstance(shown, Shown) and shown.command is not None:
+        return shown.command.form
     return deploy if deploy in FORMS else "cli"
 
 
@@ -68,32 +70,7 @@ def change(
 
 def words(set_: Mapping[str, Any]) -> list[str]:
     """The arguments as argv words: `--max-model-len 4096`, `--enforce-eager`; JSON for mappings."""
-    argv: list[str] = []
-    for name, value in set_.items():
-        flag = flag_of(name)
-        if value is True:
-            argv.append(flag)
-        elif value is False:
-            argv.append(flag.replace("--", "--no-", 1))
-        elif isinstance(value, list) and name not in JSON_LISTS:
-            argv += [flag, *map(plain, value)]
-        else:
-            argv += [flag, plain(value)]
-    return argv
-
-
-def plain(value: Any) -> str:
-    """A value as an argument: numbers bare, lists and mappings as JSON."""
-    if isinstance(value, (dict, list)):
-        return json.dumps(value, ensure_ascii=False)
-    if isinstance(value, float):
-        return f"{value:.4f}".rstrip("0").rstrip(".")
-    return str(value)
-
-
-def quote(word: str) -> str:
-    """Quoted for a shell, but `<placeholder>` and `…` stay readable: a person replaces them anyway."""
-    return word if re.fullmatch(r"<[\w ./|,:-]+>(?:/<[\w ./|,:-]+>)?|…", word) else shlex.quote(word)
+    return [word for name, value in set_.items() for word in words_of(name, value)]
 
 
 def _model(context: Mapping[str, Any]) -> str:
@@ -146,7 +123,7 @@ def _systemd(
         named.removesuffix(".service") if _UNIT.fullmatch(named) and not named.startswith("-") else "<unit>"
     )
     lines = []
-    rows = [f"Environment={_in_unit(f'{name}={value}')}" for name, value in _kept(env).items()]
+    rows = [f"Environment={in_unit(f'{name}={value}')}" for name, value in _kept(env).items()]
     if gone := _gone(env):
         rows.append(f"UnsetEnvironment={' '.join(gone)}")
     rows += box.unit(context["container"])
@@ -157,19 +134,11 @@ def _systemd(
     lines += _other_model(set_, context, "in the ExecStart= command")
     set_ = _without_model(set_)
     if set_:
-        argv = " ".join(_in_unit(word).replace("$", "$$") for word in words(set_))
+        argv = " ".join(in_unit(word).replace("$", "$$") for word in words(set_))
         lines += ["# add at the end of the ExecStart= command:", argv]
     if unset:
         lines.append(f"# take out of the ExecStart= command: {_dropped(unset)}")
     return [*lines, "# then:", f"sudo systemctl restart {unit}"]
-
-
-def _in_unit(text: str) -> str:
-    """Quoted for a unit file: `%` is doubled, double quotes around what holds anything unusual (systemd.syntax)."""
-    text = text.replace("%", "%%")
-    if re.fullmatch(r"[\w@%+=:,./<>…-]+", text):
-        return text
-    return '"' + text.replace("\\", "\\\\").replace('"', '\\"') + '"'
 
 
 def _docker(
@@ -187,7 +156,9 @@ def _compose(
     set_: Mapping[str, Any], unset: Sequence[str], env: Mapping[str, str | None], context: Mapping[str, Any]
 ) -> list[str]:
     service = str(context.get("service") or "")
-    lines = [f"# in the service {service} of your compose file:" if service else _SERVICE]
+    lines = [
+        f"# in the service {service} of your compose file:" if service.isprintable() and service else _SERVICE
+    ]
     lines += _other_model(set_, context, "in its command")
     set_ = _without_model(set_)
     lines += box.compose(context["container"])

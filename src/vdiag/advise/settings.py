@@ -13,6 +13,7 @@ from typing import Any
 
 from vdiag.advise import form
 from vdiag.advise.arguments import flag_of, known_flags, number, takes, versions_with
+from vdiag.advise.values import plain
 from vdiag.assemble.shapes import frame_parts
 from vdiag.model import Event, Fix, Safety
 
@@ -305,5 +306,5 @@ def _listed(settings: Mapping[str, Any]) -> str:
 
 
 def _short(value: Any) -> str:
-    text = form.plain(value)
+    text = plain(value)
     return text if len(text) <= 60 else text[:59] + "…"

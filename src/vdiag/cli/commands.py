@@ -23,6 +23,7 @@ COMMANDS = {
     "explain": "vdiag.cli.explain:explain",
     "diff": "vdiag.cli.diff:diff",
     "report": "vdiag.cli.report:report",
+    "memory": "vdiag.cli.memory:memory",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
 }
@@ -41,6 +42,7 @@ Examples:
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
   vdiag report vllm.log > report.md    to attach to a bug report
+  vdiag memory ./my-model --gpu 24GiB  does it fit, before you start it
   vdiag --format json vllm.log | jq .diagnoses
 \b
 Exit status:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
-from contextlib import suppress
 from typing import Any, NamedTuple
 
 import msgspec
 
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Role, Severity
+from vdiag.reason import printed
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
@@ -183,44 +183,11 @@ def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
             continue
         for name, value in match.captures.items():
             if name == "args":
-                facts.setdefault("args", _arguments(str(value)))
+                if "args" not in facts:
+                    told = printed.read(str(value))
+                    facts.update(args=told.values, args_opaque=told.opaque, args_cut=told.cut)
             elif name == "deploy":
                 facts[name] = _RUN_WITH.get(str(value), value)
             else:
                 facts[name] = value
     return facts
-
-
-def _arguments(text: str) -> dict[str, Any]:
-    """`{'max_model_len': 8192, …}` as vLLM prints it; empty where it was cut.
-
-    An object (`LoRAModulePath(name='sql', …)`) becomes a mapping of what is named in it; what else is no literal is left out.
-    """
-    text = text.strip()
-    if not text.startswith("{"):
-        text = "{" + text
-    if not text.endswith("}"):
-        text += "}"
-    if len(text) > 20_000:
-        return {}
-    import ast
-
-    def plain(node: ast.expr) -> Any:
-        if isinstance(node, ast.List):
-            return [plain(item) for item in node.elts]
-        if isinstance(node, ast.Call):
-            return {item.arg: plain(item.value) for item in node.keywords if item.arg}
-        return ast.literal_eval(node)
-
-    found: dict[str, Any] = {}
-    try:
-        written = ast.parse(text, mode="eval").body
-        if not isinstance(written, ast.Dict):
-            return {}
-        for key, node in zip(written.keys, written.values, strict=True):
-            if isinstance(key, ast.Constant):
-                with suppress(ValueError, TypeError):
-                    found[str(key.value)] = plain(node)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        return {}
-    return found

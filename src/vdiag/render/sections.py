@@ -77,7 +77,7 @@ def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
         page.heading("If that does not suit")
         shown = others if everything else others[:BRIEF]
         for number, fix in enumerate(shown, start=2):
-            show_fix(page, fix, number)
+            show_fix(page, fix, number, whole=everything)
         if left := len(others) - len(shown):
             page.prose(f"{counted(left, 'more fix', 'more fixes')}: --all", style="dim")
     if diagnosis.avoid:
@@ -150,15 +150,16 @@ def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> No
     page.prose(f"{headline(diagnosis)}: {sentence(diagnosis.title)}")
     show_evidence(page, main_evidence(diagnosis), diagnosis, everything)
     for fix in diagnosis.fixes[:1]:
-        show_fix(page, fix)
+        show_fix(page, fix, whole=False)
 
 
-def show_fix(page: Page, fix: Fix, number: int = 0) -> None:
+def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True) -> None:
+    """A fix; not `whole`: the change alone, where another fix has shown the user's command already."""
     if number > 2:
         page.blank()
     first = f"{number}. " if number else ""
     page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
-    commands(page, fix.run)
+    commands(page, fix.run if whole or not fix.change else fix.change)
     if fix.note:
         page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
 

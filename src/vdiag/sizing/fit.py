@@ -4,9 +4,18 @@ from __future__ import annotations
 
 import math
 
+GIB = 1024**3
 BLOCK = 16  # tokens in a KV cache block, vLLM's default block_size on CUDA
 SMALLEST_USEFUL_LEN = 256  # tokens; below this a shorter context is no remedy
-SAFE_UTILIZATION = 0.92  # above it, what is gained at start-up is missing at run time
+LOW_UTILIZATION, SAFE_UTILIZATION = (
+    0.85,
+    0.92,
+)  # the working range; above it, what is gained is missing at run time
+HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
+DEFAULT_UTILIZATION = 0.9  # of vLLM before 0.24, which has 0.92; at least so much where nobody said another
+LARGEST_CARD_GIB = 288  # of any card that vLLM runs on
+ROUNDED_GIB = 0.005  # how far a figure with two decimals can be from what it stands for
+MARGIN = 0.99  # of an estimate of our own: what is free differs a little from start to start
 
 
 def fitting_len(tokens: float, limit: float | None = None, block: int = BLOCK) -> int | None:
@@ -15,10 +24,37 @@ def fitting_len(tokens: float, limit: float | None = None, block: int = BLOCK) -
     return fits if fits >= SMALLEST_USEFUL_LEN and (limit is None or fits < limit) else None
 
 
-def needed_utilization(share: float, missing: float, total: float) -> float | None:
-    """The smallest share of a card of `total` GiB that gives `missing` GiB more; None above SAFE_UTILIZATION.
+def estimated_tokens(have: float, need: float, limit: float) -> float:
+    """How many tokens `have` GiB hold if `limit` tokens need `need` GiB, with a margin for rounding and chance.
 
-    vLLM's budget is share x total. Rounded up to two decimals.
+    KV memory grows linearly with the length (kv_cache_utils.py), except for layers whose state has one size:
+    then more fit than this says.
     """
-    needed = math.ceil((share + missing / total) * 100 - 1e-9) / 100
-    return needed if share < needed <= SAFE_UTILIZATION else None
+    return max(limit * (have - ROUNDED_GIB) / (need + ROUNDED_GIB) * MARGIN, 0.0)
+
+
+def bytes_per_token(gib: float, tokens: float) -> float | None:
+    """KV cache bytes of one token on one card, if `gib` hold `tokens`."""
+    return gib * GIB / tokens if gib > 0 and tokens > 0 else None
+
+
+def needed_utilization(share: float, missing: float, total: float, free: float | None = None) -> float | None:
+    """The smallest share of a card of `total` GiB that gives `missing` GiB more; None where that is no remedy.
+
+    vLLM's budget is share x total. Rounded up to two decimals. It is none above SAFE_UTILIZATION, or above what was
+    `free` at start: then vLLM refuses to start.
+    """
+    needed = wanted_utilization(share, missing, total)
+    return needed if share < needed <= most_utilization(total, free) + 1e-9 else None
+
+
+def wanted_utilization(share: float, missing: float, total: float) -> float:
+    """What `needed_utilization` says, sane or not; it may be above 1."""
+    return math.ceil((share + missing / total) * 100 - 1e-9) / 100
+
+
+def most_utilization(total: float, free: float | None = None) -> float:
+    """The largest sane share of a card of `total` GiB, of which `free` GiB were free at start; two decimals."""
+    if free is None:
+        return SAFE_UTILIZATION
+    return min(math.floor(free / total * 100 + 1e-9) / 100, SAFE_UTILIZATION)
