@@ -60,12 +60,12 @@ FORMS = [
     "{n}={v}", "{n}='{v} {w}'", '{n}="{v}"', "export {n}={v}", "-e {n}={v} -p 80:80", '-e "{n}={v} {w}"', 'Environment="{n}={v}"', "Environment={n}={v}",
     "{{'{n}': ['{v}', '{w}'], 'port': 1}}", "Namespace({n}=['{v}'], port=8000)", "Config({n}='{v}', port=1)", '{{"{n}": "{v}"}}', r'{{\"{n}\": \"{v}\", \"a\": 1}}',
     '{{"name": "{n}", "value": "{v}"}}', "- name: {n}\n  value: {v}", "- name: {n}\n  value: '{v}'", '"Env": ["{n}={v}", "PATH=/bin"]', "{n}: {v}", "  {n}:  {v}", "?{n}={v}&x=1",
-    "curl -H '{n}: {v}' http://localhost", "('{n}', '{v}')", "(b'{n}', b'{v}')", 'os.environ["{n}"] = "{v}"', "ENV {n} {v}", "{n} = {v}", "{n} => {v}",
+    "curl -H '{n}: {v}' http://localhost", "('{n}', '{v}')", "(b'{n}', b'{v}')", 'os.environ["{n}"] = "{v}"', "ENV {n} {v}", "{n} = {v}", "{n} => {v}", "| {n} | {v} |", "{n} set to {v}", "{n} -> {v}", "{n}  =  {v}", "<{n}>{v}</{n}>",
     "INFO 11-29 11:44:33 [x.py:1] non-default args: {{'{n}': '{v}'}}", "{n}=SecretStr('{v}')", "[('{n}', '{v}')]",
 ]  # fmt: skip
 OPTIONS = [
     "vllm serve m --{n} {v} {w} --port 8000", "vllm serve m --{n}={v}", "ExecStart=/usr/bin/vllm serve m --{n} {v}", "vllm serve m --{n} '{v} {w}'", "--{n} {v}",
-    "docker run img --{n} {v} {w}", "python -m vllm.entrypoints.openai.api_server --{n} {v} \\",
+    "docker run img --{n} {v} {w}", "args:\n  - --{n}\n  - {v}", "      --{n}\n      {v}", "vllm serve m \\\n  --{n} \\\n  {v}", "--{n}\0{v}", "python -m vllm.entrypoints.openai.api_server --{n} {v} \\",
 ]  # fmt: skip
 
 
@@ -93,6 +93,22 @@ def test_what_an_option_is_given_goes(name: str, form: str) -> None:
     made = Redactor().text(form.format(n=name, v=v, w=w))
     assert v not in made, made
     assert w not in made, made
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        "Incorrect API key provided: {}.",
+        "got api key '{}'",
+        "password is {}",
+        "sshpass -p {} ssh x",
+        "bearer {}",
+        "machine h login me password {}",
+    ],
+)
+def test_what_a_sentence_says_of_a_secret_goes(form: str) -> None:
+    v, _ = values()
+    assert v not in Redactor().text(form.format(v))
 
 
 def test_short_and_ordinary_words_are_secrets_too_where_a_command_gives_them() -> None:
@@ -266,7 +282,7 @@ UNCHANGED = [
     "(Worker_TP0 pid=12) INFO [parallel_state.py:1] rank 0 in world size 2 is assigned as DP rank 0", "node_rank=0, master_addr=127.0.0.1", "HEAD is now at 1a2b3c4 x",
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB", "--host 0.0.0.0 --port 8000", "Serial: N/A",
     "UUID: chatcmpl-1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d", "git@github.com:vllm-project/vllm.git", "image vllm/vllm-openai:v0.11.0", "threading.local", "~/.local/bin/vllm",
-    "'content' format is 'string'", "Detected the chat template content format to be 'string'.", "prompt: None, params: x", "host=None, port=8000", "model: /srv/models/x",
+    "'content' format is 'string'", "Detected the chat template content format to be 'string'.", "prompt: None, params: x", "host=None, port=8000", "the api key is missing", "token is invalid", "Token for user was revoked in 2024-01", "with key cu_seqlens_q12 missing", "secret (see docs)", "model: /srv/models/x",
 ]  # fmt: skip
 
 

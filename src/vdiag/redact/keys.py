@@ -77,9 +77,9 @@ _TAIL = ",;)]}.:|\\"
 _NAME = r"[A-Za-z_][\w.\-]*"
 _GIVEN = re.compile(  # NAME=, NAME:, 'NAME':, \"NAME\":, ["NAME"] =, ('NAME', …)
     rf"(?<![A-Za-z0-9_.])(?P<name>{_NAME}?)(?P<close>\\*[\"'`])?"
-    rf"(?:(?(close)\]?)[ \t]{{0,40}}(?P<sep>=>|:=|[=:])(?!/)[ \t]*|(?(close),[ \t]*(?=[bu]?\\*[\"'])|(?!)))"
+    rf"(?:(?(close)\]?)[ \t]{{0,40}}(?P<sep>=>|->|:=|[=:>|])(?!/)[ \t]*|(?(close),[ \t]*(?=[bu]?\\*[\"'])|(?!)))"
 )
-_OPTION = re.compile(rf"(?<![\w-])--?({_NAME})[ \t]+")
+_OPTION = re.compile(rf"(?<![\w-])--?({_NAME})[ \t\0]+")
 _PAIR = re.compile(  # name: HF_TOKEN, on this or the next row value: v
     rf"\b(?:name|key|header|field)\\*[\"']?[ \t]*[:=][ \t]*\\*[\"']?({_NAME})\\*[\"']?[ \t]*,?[ \t]*\n?[^\n]{{0,160}}?"
     r"(?<![A-Za-z])value\\*[\"']?[ \t]*[:=][ \t]*",
@@ -88,13 +88,20 @@ _PAIR = re.compile(  # name: HF_TOKEN, on this or the next row value: v
 _SPOKEN = re.compile(
     rf"\b(?:setenv|ENV|setx|fish_set|login\s+\S+\s+(?=password))[ \t]+({_NAME})[ \t]+|\b(password)[ \t]+(?=\S+[ \t]*$)"
 )
-_CARRIED = re.compile(r"\b(Bearer|Basic)[ \t]+([A-Za-z0-9._~+/=-]{8,})")
+_CARRIED = re.compile(r"\b(Bearer|Basic)[ \t]+([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
+_SAID = re.compile(  # in a sentence; only what looks like a value
+    rf"\b(?:({_NAME})(?:[ \t]+is|[ \t]+was|[ \t]+set to|[ \t]*\()|(?:api[ _-]?key|token|password|passphrase|secret)s?(?: provided| given| for \S+)?(?: is| was|:)?)"
+    r"[ \t]*(?<=[ \t(])[\"'`]?(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])([^\s\"'`<>()]{8,})",
+    re.IGNORECASE,
+)
+_NEXT_ROW = re.compile(rf"(?<![\w-])--({_NAME})[\"']?,?[ \t]*\\?[ \t]*\n[ \t]*(?:- )?[\"']?(?=[^\s-])")
+_PROGRAM = re.compile(r"\b(sshpass[ \t]+-p[ \t]*|mysql\w*\b[^\n]*?[ \t]-p)([^\s\"']+)")
 _LOGIN = re.compile(r"(?<![\w-])(-u|--user|--proxy-user)([ =]+)([\"']?)([^\s:\"']+):([^\s\"']+)")
 _COMMAND = re.compile(
     r"\bvllm\b|\bdocker\b|\bpodman\b|\bpython|\bcurl\b|ExecStart|entrypoints|\\\s*$|\bserve\b|--\w[\w-]*[ =]\S+.*--\w",
     re.DOTALL,
 )
-_WORD = re.compile(r"(?!-)(\\*[\"'])?(?(1).*?(?:\1|$)|[^\s\"'`|;&<>\\]+)")
+_WORD = re.compile(r"(?!-)(\\*[\"'])?(?(1).*?(?:\1|$)|[^\s\0\"'`|;&<>\\]+)")
 
 
 def replace(text: str, book: Book) -> str:
@@ -103,6 +110,11 @@ def replace(text: str, book: Book) -> str:
     text = _walk(_GIVEN, text, lambda t, m: _given(t, m, book))
     text = _walk(_OPTION, text, lambda t, m: _words(t, m, book))
     text = _walk(_SPOKEN, text, lambda t, m: _value(t, m.end(), m[1] or m[2], "", book))
+    if "\n" in text:
+        text = _walk(_NEXT_ROW, text, lambda t, m: _value(t, m.end(), m[1], "", book))
+    text = _SAID.sub(lambda m: _sentence(m, book), text)
+    if "-p" in text:
+        text = _PROGRAM.sub(lambda m: m[1] + secret_value(m[2], book), text)
     text = _CARRIED.sub(lambda m: f"{m[1]} {_carried(m[2], book)}", text)
     if "curl" in text or "wget" in text:
         text = _LOGIN.sub(lambda m: f"{m[1]}{m[2]}{m[3]}{m[4]}:{_secret(m[5], book)}", text)
@@ -235,11 +247,23 @@ def _words(text: str, found: re.Match[str], book: Book) -> tuple[int, int, str] 
         told = _instead(text, at, at + len(bare), book)
         out += text[pos:at] + (told[2] if told else bare) + text[at + len(bare) : word.end()]
         pos = word.end()
-        space = re.compile(r"[ \t]+(?=[^\s\\|&;<>-])").match(text, pos)
+        space = re.compile(r"[ \t\0]+(?=[^\s\\|&;<>-])").match(text, pos)
         if not space or not commanded:
             break
         out, pos = out + space[0], space.end()
     return (found.end(), pos, out) if out else None
+
+
+def _sentence(found: re.Match[str], book: Book) -> str:
+    value = found[2].rstrip(_TAIL)
+    if (
+        (found[1] and _rank(found[1]) < 2)
+        or len(value) < 8
+        or ("-" in value and value.islower() and "/" not in value and len(value) < 16)
+    ):
+        return found[0]
+    start = found.start(2) - found.start()
+    return found[0][:start] + secret_value(value, book) + found[0][start + len(value) :]
 
 
 def _carried(value: str, book: Book) -> str:
@@ -284,6 +308,7 @@ _WORDS = (
     "sessionid", "connection_string", "connectionstring", "_pat", "dsn", "otp", "jwt", "sas", "sig", "signature",
 )  # fmt: skip
 LITERALS = (
-    *(f"{word}{behind}" for word in _WORDS for behind in ("=", ":", " =", " :", "'", '"', "`", "\\")),
-    "--", "bearer ", "basic ", "password ", "setenv ", "env ", "setx ", "-u ", "-token ", "-key ", "-password ", "name:", "key:", "name=",
+    *(f"{word}{behind}" for word in _WORDS for behind in ("=", ":", " =", " :", " |", " set to", " is ", " was ", " (", " -", ">", "  ", "\t", "'", '"', "`", "\\")),
+    *(f"{word} {said}" for word in ("key", "token", "password", "secret", "passphrase") for said in ("is ", "was ", "set to", "(", "provided", "given", "for ")),
+    "--", "bearer ", "basic ", "password ", "setenv ", "env ", "setx ", "-u ", "-token ", "-key ", "-password ", "token '", "token \"", "key '", "sshpass", "mysql", "name:", "key:", "name=",
 )  # fmt: skip

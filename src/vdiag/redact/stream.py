@@ -109,9 +109,12 @@ def _hits(low: str) -> Iterable[tuple[int, int, int]]:
 
 def _goes_on(low: str) -> bool:
     """Whether a row, in lower case, names something whose value the next one holds."""
+    if "--" in low and _OPTION_ALONE.search(low):
+        return True
     return ("name:" in low or "key:" in low or "name=" in low) and "value" not in low
 
 
+_OPTION_ALONE = re.compile(r"--[\w-]*(?:key|token|password|secret)[\"']?,?[ \t]*\\?\s*$")
 TOKENS, KEYS, MACHINES, USERS, HOSTS, ORGS, PROMPTS, ADDRESSES = (1 << n for n in range(8))
 _COLONS = re.compile(r"::|:x{1,4}:x{1,4}:x{1,4}:|xx-xx-xx-xx-xx-xx")
 _SHAPE = {n: "x" if chr(n) in "0123456789abcdef" else chr(n) if chr(n) in ":-" else " " for n in range(128)}
