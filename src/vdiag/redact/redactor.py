@@ -6,6 +6,7 @@ that something may be there; addresses and names that are known are replaced eve
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterable, Iterator
 
 from vdiag.model import Report
@@ -13,6 +14,9 @@ from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, t
 from vdiag.redact.book import Book
 
 Bytes = bytes  # inside the class `bytes` is its method
+_LONE = re.compile(
+    "[\ud800-\udc7f\udd00-\udfff]"
+)  # half a character, which stands for no byte of a log either
 
 
 class Redactor:
@@ -36,6 +40,7 @@ class Redactor:
         """The text redacted. Rows keep their number."""
         if not text:
             return text
+        text = _LONE.sub("\ufffd", text)
         self._book.reserve(text)
         text = pem.replace(text, self._book)
         made = [
