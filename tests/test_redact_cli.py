@@ -12,7 +12,7 @@ from urllib.parse import quote, quote_plus
 
 import pytest
 
-from vdiag.cli import _run as run  # `vdiag.cli.run` is a module too once `vdiag run` was asked for
+from test_cli_diagnose import run  # by its name in the package it is a module once `vdiag run` was asked for
 from vdiag.cli.console import Console
 from vdiag.model import (
     AlsoSeen,
