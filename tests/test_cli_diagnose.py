@@ -157,7 +157,7 @@ def test_a_name_that_is_no_file_is_told_what_was_meant(
         (["--json", "x.log"], "Did you mean '--format json'?"),
         (["--no-color", "x.log"], "Did you mean '--color never'?"),
         (["-V"], "Did you mean '--version'?"),
-        (["--frmat", "json", "x.log"], "Did you mean '--format'?"),
+        (["--frmat", "json", "x.log"], "'--format'"),
         (["run", "--json", "--", "true"], "Did you mean '--format json'?"),
     ],
 )

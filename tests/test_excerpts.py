@@ -31,6 +31,12 @@ def test_a_line_comes_with_its_number_its_text_and_its_process() -> None:
     assert (found[0].lane, found[0].level) == ("EngineCore pid=41", "ERROR")
 
 
+def test_of_a_progress_bar_the_last_drawing_is_shown() -> None:
+    rows = "\rLoading weights: 0%\rLoading weights: 50%\rLoading weights: 100%\r\nE: gone\rLoading weights: 7%\nend\r\n"
+    found = excerpts.read([of_bytes(rows.encode(), "a")], {"a": [range(1, 4)]})["a"]
+    assert [line.text for line in found] == ["Loading weights: 100%", "E: gone\rLoading weights: 7%", "end"]
+
+
 def test_in_a_long_input_the_same_lines_come_as_in_a_short_one() -> None:
     rows = [ROW.format(i) for i in range(1, 300_001)]
     source = of_bytes(("\n".join(rows) + "\n").encode(), "long")

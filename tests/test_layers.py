@@ -14,7 +14,7 @@ import pytest
 
 PACKAGE = Path(__file__).parent.parent / "src" / "vdiag"
 
-STAGES = ("intake", "scan", "assemble", "match", "reason", "advise", "render")
+STAGES = ("intake", "scan", "assemble", "match", "reason", "advise", "redact", "render")
 ABOVE = ("pipeline", "excerpts", "follow", "cli")  # compose the stages; nothing below may know them
 PARTS = ("model", "rulebook", "sizing", *STAGES, *ABOVE)
 
@@ -25,6 +25,7 @@ ALLOWED = {
     "sizing": {"model"},  # plain arithmetic
     **{stage: {"model", "rulebook", *STAGES[:place]} for place, stage in enumerate(STAGES)},
     "advise": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("advise")]},
+    "redact": {"model"},
     "render": {"model", "rulebook", "sizing", *STAGES[: STAGES.index("render")]},
     "pipeline": {"model", "rulebook", *STAGES},
     "excerpts": {"model", "intake", "scan"},

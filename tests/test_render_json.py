@@ -40,6 +40,7 @@ def test_it_keeps_the_contract() -> None:
         "harmless",
         "load",
         "changes",
+        "redacted",
     ]  # fmt: skip
     assert decoded["verdict"] == "diagnosed"
     assert decoded["diagnoses"][0]["severity"] == "fatal"

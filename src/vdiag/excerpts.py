@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import TYPE_CHECKING, BinaryIO, cast
 
 from vdiag.intake.blocks import Blocks, decode
@@ -17,6 +18,7 @@ from vdiag.scan.records import Scanner, clip
 if TYPE_CHECKING:
     from vdiag.scan.decoding import Decoder
 
+BAR = 12  # characters that two drawings of one progress bar have in common
 SPOOL = 8 * 1024 * 1024  # bytes of a stream that can be read only once kept in memory; more goes to a file
 
 
@@ -115,11 +117,21 @@ def _of_piece(
         start, stop = max(span.start, first), min(span.stop, end)
         if start >= stop:
             continue
-        texts = [strip_escapes(clip(row.rstrip("\r"))) for row in rows[start - first : stop - first]]
+        texts = [strip_escapes(clip(_drawn(row))) for row in rows[start - first : stop - first]]
         speakers = _speakers(scanner, texts, start)
         for number, text in enumerate(texts, start):
             envelope = speakers.get(number)
             yield Line(number, text, *((envelope.lane, envelope.level) if envelope else ()))
+
+
+def _drawn(row: str) -> str:
+    """A row as it stood at last: of a progress bar that was drawn over and over, the last drawing."""
+    row = row.strip("\r")
+    if "\r" not in row:
+        return row
+    drawn = [part for part in row.split("\r") if part.strip()]
+    over = [part[:BAR] == after[:BAR] for part, after in pairwise(drawn)]
+    return "\r".join(part for part, gone in zip(drawn, [*over, False], strict=True) if not gone)
 
 
 def _speakers(scanner: Scanner, texts: list[str], first: int) -> dict[int, Envelope]:

@@ -176,6 +176,11 @@ class Environment(msgspec.Struct):
     model: str | None = None
     args: dict[str, Any] = {}
     deploy: str | None = None  # cli | systemd | docker | compose | kubernetes | python
+    command: str | None = None  # that started it, as the log shows it
+    platform: str | None = None  # cuda | rocm | cpu …, as vLLM names it
+    driver: str | None = None  # version
+    gpu: str | None = None  # model of the card
+    packages: dict[str, str] = {}  # name → version
 
 
 class Evidence(msgspec.Struct):
@@ -396,3 +401,4 @@ class Report(msgspec.Struct):
     harmless: list[Harmless] = []  # the most alarming first
     load: Load | None = None
     changes: Changes | None = None
+    redacted: dict[str, int] | None = None  # different values replaced, by kind; None: nothing was redacted

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from typing import Any
@@ -46,7 +47,10 @@ CUT = "reading ended early"  # how a gap says that an input could not be read to
 MOST_TEXT = 2000  # characters quoted of one line
 _ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming first
 LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
+PACKAGES = ("torch", "transformers", "triton", "flashinfer_python", "nccl")  # facts that are versions
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
+_FLAG = re.compile(r"(--[\w-]+)([ =]+)(\"[^\"]*\"|'[^']*'|\S+)")
+_ASSIGNED = re.compile(r"(?<![-\w])([A-Za-z_]\w*)=(\S+)")
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
 Since = Callable[[Blame], Changes | None]  # what differs between a run and one that worked
@@ -73,13 +77,7 @@ def answer(
         vdiag=__version__,
         verdict=conclusion.verdict,
         inputs=inputs,
-        environment=Environment(
-            vllm=_text(context.get("vllm")),
-            engine=_text(context.get("engine")),
-            model=_text(context.get("model")),
-            args=_opened(context.get("args") or {}),
-            deploy=context.get("deploy"),
-        ),
+        environment=_environment(context),
         diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
@@ -99,6 +97,23 @@ def answer(
         told = {gap.what for _, gap in found}
         _placed(report, {inputs[number].name: place for number, place in places.items()}, told)
     return report
+
+
+def _environment(context: dict[str, Any]) -> Environment:
+    return Environment(
+        vllm=_text(context.get("vllm")),
+        engine=_text(context.get("engine")),
+        model=_text(context.get("model")),
+        args=_opened(context.get("args") or {}),
+        deploy=context.get("deploy"),
+        command=_shown(_text(context.get("command"))),
+        platform=_text(context.get("platform")),
+        driver=_text(context.get("driver")),
+        gpu=_text(context.get("gpu")),
+        packages={
+            name.replace("_", "-"): str(context[name]) for name in PACKAGES if context.get(name) is not None
+        },
+    )
 
 
 def _numbers(
@@ -159,6 +174,21 @@ def _opened(args: dict[str, Any]) -> dict[str, Any]:
     from vdiag.advise.secrets import open_value  # late: a log without arguments needs none
 
     return {name: open_value(name, value) for name, value in args.items()}
+
+
+def _shown(command: str | None) -> str | None:
+    """A command as the log shows it, without its keys and passwords."""
+    if command is None:
+        return None
+    from vdiag.advise import secrets
+
+    def flag(found: re.Match[str]) -> str:
+        hidden = secrets.of_flag(found[1]) and not secrets.reference(found[3])
+        return f"{found[1]}{found[2]}{secrets.placeholder(found[1])}" if hidden else found[0]
+
+    command = _FLAG.sub(flag, command)
+    command = _ASSIGNED.sub(lambda found: f"{found[1]}={secrets.assigned(found[1], found[2])}", command)
+    return secrets.without(command)
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:

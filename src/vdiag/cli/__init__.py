@@ -78,7 +78,7 @@ def _refused(error: click.ClickException, console: Console) -> int:
 
     said = StringIO()
     error.show(file=said)
-    console.stderr.write(harmless(said.getvalue()))
+    console.stderr.write(harmless(console.said(said.getvalue())))
     return 2
 
 
@@ -87,7 +87,7 @@ def _own_fault(error: Exception, console: Console) -> None:
     if console.env.get("VDIAG_DEBUG"):
         import traceback
 
-        console.stderr.write(traceback.format_exc())
+        console.stderr.write(console.said(traceback.format_exc()))
     if isinstance(error, OSError):
         console.say(f"{error.filename or 'reading or writing'}: {error.strerror or error}")
         return

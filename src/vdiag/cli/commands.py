@@ -22,6 +22,7 @@ COMMANDS = {
     "run": "vdiag.cli.run:run",
     "explain": "vdiag.cli.explain:explain",
     "diff": "vdiag.cli.diff:diff",
+    "report": "vdiag.cli.report:report",
     "memory": "vdiag.cli.memory:memory",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
@@ -40,6 +41,7 @@ Examples:
   vdiag diff good.log bad.log          what changed since it last worked
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
+  vdiag report vllm.log > report.md    to attach to a bug report
   vdiag memory ./my-model --gpu 24GiB  does it fit, before you start it
   vdiag --format json vllm.log | jq .diagnoses
 \b

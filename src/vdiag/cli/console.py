@@ -6,7 +6,11 @@ import os
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import BinaryIO, TextIO
+from typing import TYPE_CHECKING, BinaryIO, TextIO
+
+if TYPE_CHECKING:
+    from vdiag.cli.redaction import Redaction
+    from vdiag.model import Report
 
 COLOR_CHOICES = ("auto", "always", "never")
 DEFAULT_COLUMNS = 80
@@ -32,6 +36,7 @@ class Console:
     stdin_is_terminal: bool = False
     stdout_is_terminal: bool = False
     stderr_is_terminal: bool = False
+    redaction: Redaction | None = None  # set by --redact: what is said passes through it
 
     @classmethod
     def of_process(cls) -> Console:
@@ -81,8 +86,16 @@ class Console:
         """
         from vdiag.render.page import harmless
 
-        self.stderr.write(f"vdiag: {harmless(message)}\n")
+        self.stderr.write(f"vdiag: {harmless(self.said(message))}\n")
         self.stderr.flush()
+
+    def said(self, message: str) -> str:
+        """A message as it may be shown."""
+        return message if self.redaction is None else self.redaction.text(message)
+
+    def redacted(self, report: Report) -> Report:
+        """The report as it may be shown."""
+        return report if self.redaction is None else self.redaction.report(report)
 
     def write(self, text: str) -> None:
         """Text for standard output."""

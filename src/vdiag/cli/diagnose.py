@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import click
 
@@ -14,6 +14,7 @@ from vdiag.model import Report, Severity
 
 if TYPE_CHECKING:
     from vdiag.intake.fetch import Fetched
+    from vdiag.intake.sources import Source
     from vdiag.reason.window import Window
     from vdiag.rulebook import Rulebook
 
@@ -30,6 +31,23 @@ Give it a log, by a pipe, by name or by pasting it:
 `vdiag --help` says more."""
 
 
+def source_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The files, and the options of every command that reads logs from where they are."""
+    return _with(
+        command,
+        click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]..."),
+        click.option("-u", "--unit", "units", multiple=True, metavar="UNIT",
+                     help="Read this systemd unit's journal of its last start, and the kernel log of the same time."),
+        click.option("--user", is_flag=True, help="The unit is one of your own (systemctl --user)."),
+        click.option("-c", "--container", "containers", multiple=True, metavar="NAME",
+                     help="Read this docker or podman container's log and state, and the kernel log of the same "
+                     "time."),
+        click.option("--since", metavar="TIME",
+                     help="Only lines from this time on: `2026-11-29 10:00`, `10:00`, or `-2h` before now."),
+        click.option("--until", metavar="TIME", help="Only lines up to this time."),
+    )  # fmt: skip
+
+
 def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
     """The options of every command that prints a report."""
     return _with(
@@ -41,7 +59,18 @@ def page_options(command: Callable[..., Any]) -> Callable[..., Any]:
                      help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook."),
         click.option("--color", type=click.Choice(COLOR_CHOICES), default="auto",
                      help="Colour the output. `auto`: on a terminal, unless NO_COLOR is set."),
+        click.option("--redact", is_flag=True, is_eager=True, expose_value=False, callback=_on_redact,
+                     help="Replace secrets, names, addresses and prompts in all that is printed."),
+        redact_map,
     )  # fmt: skip
+
+
+def redact_map(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The option that keeps what stands behind the pseudonyms."""
+    return click.option(
+        "--redact-map", type=click.Path(), metavar="FILE", is_eager=True, expose_value=False, callback=_on_map,
+        help="The same, and write what was replaced by what to a new FILE for you alone.",
+    )(command)  # fmt: skip
 
 
 def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -53,6 +82,20 @@ def report_options(command: Callable[..., Any]) -> Callable[..., Any]:
         click.option("--exit-zero", is_flag=True,
                      help="Exit with 0 whatever the log says; a faulty call still exits with 2."),
     ))  # fmt: skip
+
+
+def _on_redact(context: click.Context, parameter: click.Parameter, wanted: bool) -> None:
+    if wanted:
+        from vdiag.cli.redaction import on_redact
+
+        on_redact(context)
+
+
+def _on_map(context: click.Context, parameter: click.Parameter, file: str | None) -> None:
+    if file is not None:
+        from vdiag.cli.redaction import on_map
+
+        on_map(context, parameter, file)
 
 
 def _with(command: Callable[..., Any], *options: Callable[..., Any]) -> Callable[..., Any]:
@@ -78,24 +121,7 @@ class _Diagnose(click.Command):
     cls=_Diagnose,
     short_help="Diagnose log files or standard input (this is what plain `vdiag` does).",
 )
-@click.argument("files", nargs=-1, type=click.Path(), metavar="[FILES]...")
-@click.option(
-    "-u",
-    "--unit",
-    "units",
-    multiple=True,
-    metavar="UNIT",
-    help="Read this systemd unit's journal of its last start, and the kernel log of the same time.",
-)
-@click.option("--user", is_flag=True, help="The unit is one of your own (systemctl --user).")
-@click.option(
-    "-c",
-    "--container",
-    "containers",
-    multiple=True,
-    metavar="NAME",
-    help="Read this docker or podman container's log and state, and the kernel log of the same time.",
-)
+@source_options
 @click.option(
     "--follow",
     "-f",
@@ -103,12 +129,6 @@ class _Diagnose(click.Command):
     is_flag=True,
     help="Go on reading; print each failure when it has settled, and a summary at Ctrl-C.",
 )
-@click.option(
-    "--since",
-    metavar="TIME",
-    help="Only lines from this time on: `2026-11-29 10:00`, `10:00`, or `-2h` before now.",
-)
-@click.option("--until", metavar="TIME", help="Only lines up to this time.")
 @report_options
 @click.pass_obj
 def diagnose(
@@ -124,31 +144,47 @@ def diagnose(
     **options: Any,
 ) -> ExitStatus:
     """Diagnose log files, told together as one story, or standard input (`-`, or no file at all)."""
-    fetching = bool(units or containers)
-    if user and not units:
-        raise click.UsageError("--user goes with -u UNIT.")
-    if following and (fetching or len(files) > 1):
-        raise click.UsageError(
-            "--follow reads one file, or standard input: journalctl -fu UNIT | vdiag --follow"
-        )
-    window = window_of(since, until)
-    if following and window is not None:
-        raise click.UsageError("--follow reads what comes; --since and --until do not go with it.")
-    if not files and not fetching and console.stdin_is_terminal:
-        console.say(f"nothing to read.\n{HOW_TO}")
+    if following:
+        if units or containers or len(files) > 1:
+            raise click.UsageError(
+                "--follow reads one file, or standard input: journalctl -fu UNIT | vdiag --follow"
+            )
+        if since is not None or until is not None:
+            raise click.UsageError("--follow reads what comes; --since and --until do not go with it.")
+    asked = ask(console, files, units, user, containers, since, until)
+    if asked is None:
         return ExitStatus.USAGE
     if following:
         from vdiag.cli.follow import follow
 
         return follow(console, *(files or ["-"]), **options)
-    fetched = None
-    if fetching:
-        from vdiag.cli.refusals import retell
-        from vdiag.intake.fetch import fetch
+    return diagnose_files(console, list(files), *asked, **options)
 
-        fetched = fetch(units, containers, user=user)
-        retell(fetched, containers)
-    return diagnose_files(console, list(files), fetched, window, **options)
+
+def ask(
+    console: Console,
+    files: tuple[str, ...],
+    units: tuple[str, ...],
+    user: bool,
+    containers: tuple[str, ...],
+    since: str | None,
+    until: str | None,
+) -> tuple[Fetched | None, Window | None] | None:
+    """What `source_options` ask to fetch, and the stretch of time; None if there is nothing to read, which is said."""
+    if user and not units:
+        raise click.UsageError("--user goes with -u UNIT.")
+    window = window_of(since, until)
+    if not units and not containers:
+        if not files and console.stdin_is_terminal:
+            console.say(f"nothing to read.\n{HOW_TO}")
+            return None
+        return None, window
+    from vdiag.cli.refusals import retell
+    from vdiag.intake.fetch import fetch
+
+    fetched = fetch(units, containers, user=user)
+    retell(fetched, containers)
+    return fetched, window
 
 
 def window_of(since: str | None, until: str | None) -> Window | None:
@@ -179,6 +215,31 @@ def diagnose_files(
     **options: Any,
 ) -> ExitStatus:
     """The way of the data: rules and sources in, a report out. What could be read is reported in any case."""
+    read = read_files(console, files, fetched, window, rules=rules)
+    return ExitStatus.USAGE if read is None else finish(console, read.report, faulty=read.faulty, **options)
+
+
+class Read(NamedTuple):
+    """What reading came to."""
+
+    report: Report
+    sources: list[Source]
+    faulty: bool  # the call is to blame for something; it has been said
+
+
+def read_files(
+    console: Console,
+    files: list[str],
+    fetched: Fetched | None = None,
+    window: Window | None = None,
+    *,
+    rules: tuple[str, ...],
+    again: bool = False,
+) -> Read | None:
+    """The report on what these options name, and the sources; None if there is nothing to read.
+
+    With `again` every source can be opened once more. What the call is to blame for is said.
+    """
     from vdiag.cli.progress import progress_for
     from vdiag.intake import sources as opened
     from vdiag.pipeline import diagnose as diagnosed
@@ -193,7 +254,13 @@ def diagnose_files(
     for said in remarks + faults:
         console.say(said)
     if not sources:
-        return ExitStatus.USAGE
+        return None
+    if again:
+        from vdiag.excerpts import spooled
+
+        sources = [spooled(source) if source.size is None else source for source in sources]
+    if console.redaction is not None:
+        console.redaction.listen(sources)
     with progress_for(console, sources) as progress:
         more = {"window": window} if window is not None else {}
         report = diagnosed(sources, rulebook=rulebook, progress=progress, **more)
@@ -207,7 +274,7 @@ def diagnose_files(
     unread += fetched.tell(report) if fetched is not None else []
     for fault in unread:
         console.say(fault)
-    return finish(console, report, faulty=bool(faults or unread), **options)
+    return Read(report, sources, bool(faults or unread))
 
 
 def finish(
@@ -222,6 +289,7 @@ def finish(
     faulty: bool = False,
 ) -> ExitStatus:
     """Prints the report and tells the exit status."""
+    report = console.redacted(report)
     if format_ == "json":
         from vdiag.render import json
 

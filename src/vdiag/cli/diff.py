@@ -71,6 +71,8 @@ def _compared(
         console.say(said)
     if not all(found):
         return ExitStatus.USAGE
+    if console.redaction is not None:
+        console.redaction.listen([*found[0], *found[1]])
     report = compare(found[0], found[1], rulebook=rulebook)
     unread = [
         f"{read.name}: {gap.what}"
@@ -80,6 +82,7 @@ def _compared(
     ]
     for fault in unread:
         console.say(fault)
+    report = console.redacted(report)
     if format_ == "json":
         from vdiag.render import json
 

@@ -45,9 +45,10 @@ def follow(console: Console, file: str, *, rules: tuple[str, ...], **options: An
     name = STDIN if file == "-" else file
     follower = Follower(rulebook, name, log.line)
     show = _Showing(console, **options)
+    heard = console.redaction.heard if console.redaction is not None else None
     with _until_stopped() as stopped:
         try:
-            watch(log, follower, show.told, stopped)
+            watch(log, follower, show.told, stopped, heard=heard)
         except SourceError as error:
             console.say(f"{name}: {error}")
             return ExitStatus.USAGE
@@ -60,6 +61,7 @@ def watch(
     show: Callable[[Told], None],
     stopped: Callable[[], bool],
     clock: Callable[[], float] = time.monotonic,
+    heard: Callable[[bytes], None] | None = None,
 ) -> None:
     """Feeds the follower, and asks it once the log, or what matters in it, has become quiet."""
     turns, news = log.turns, follower.news
@@ -75,6 +77,8 @@ def watch(
         now = clock()
         if data:
             last_line, unasked = now, True
+            if heard is not None:
+                heard(data)
             for told in follower.feed(data):
                 show(told)
             if follower.news != news:
@@ -137,19 +141,19 @@ class _Showing:
     def told(self, told: Told) -> None:
         from vdiag.render import following, terminal
 
+        report = self._console.redacted(told.report)
         self._shown += 1
         if self._json:
-            self._print_json(told.report)
+            self._print_json(report)
         elif told.times > 1:
-            self._print(following.repetition(told.report, told.times, width=self._console.columns))
+            self._print(following.repetition(report, told.times, width=self._console.columns))
         else:
-            self._print(
-                terminal.render(told.report, width=self._console.columns, everything=self._everything)
-            )
+            self._print(terminal.render(report, width=self._console.columns, everything=self._everything))
 
     def summary(self, report: Report, *, faulty: bool) -> ExitStatus:
         from vdiag.render import following, terminal
 
+        report = self._console.redacted(report)
         if self._json:
             self._print_json(report)
         elif self._shown:

@@ -88,6 +88,8 @@ def _diagnose(
         of_bytes(_with_end(wrapped.printed, name, status), f"output of {name}"),
         kernel_log(begun),
     )
+    if console.redaction is not None:
+        console.redaction.listen([output, *kernel.sources])
     report = diagnose([output, *kernel.sources], rulebook=rulebook)
     kernel.tell(report)
     unsaid = report.verdict in (Verdict.HEALTHY, Verdict.STARTING, Verdict.EMPTY)
@@ -104,9 +106,11 @@ def _diagnose(
     what = "was stopped" if stopped else "failed"
     if format_ == "json":
         report.notes.append(f"{name}: {ended}")
+    report = console.redacted(report)
+    if format_ == "json":
         console.stderr.write(json.render(report))
     else:
-        console.stderr.write(f"\nvdiag: {name} {what}: {ended}\n")
+        console.stderr.write(f"\nvdiag: {console.said(name)} {what}: {ended}\n")
         if not stopped:
             console.stderr.write("\n")
             page = terminal.render(report, width=console.columns, everything=everything)

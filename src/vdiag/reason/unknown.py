@@ -42,9 +42,21 @@ def fingerprint(event: Event) -> str:
 
 def search_link(event: Event) -> str:
     """A search of vLLM's issues for the message without what varies."""
+    return search_for(event.rows[event.root_row], event.exception)
+
+
+def search_for(message: str, exception: str = "") -> str:
+    """The same for a message of which nothing else is known."""
+    words = " ".join(_NOT_SOUGHT.sub(" ", message).split())
+    if exception and not words.startswith(exception):
+        words = f"{exception.split('.')[-1]} {words}"
+    return search_words(words[:120].strip())
+
+
+def search_words(words: str) -> str:
+    """A search of vLLM's issues for some words."""
     from urllib.parse import quote_plus
 
-    words = " ".join(_NOT_SOUGHT.sub(" ", event.rows[event.root_row]).split())
-    if event.exception and not words.startswith(event.exception):
-        words = f"{event.exception.split('.')[-1]} {words}"
-    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus("is:issue " + words[:120].strip())
+    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus(
+        f"is:issue {words}", errors="replace"
+    )

@@ -250,3 +250,11 @@ def size_words(size: int) -> str:
         if size >= limit:
             return f"{size / limit:.1f} {unit}"
     return f"{size} B"
+
+
+def replaced(counts: dict[str, int]) -> str:
+    """One sentence on what was redacted: how many different values of each kind."""
+    if not counts:
+        return "Redacted: nothing in it was secret or personal, as far as vdiag can tell."
+    said = ", ".join(f"{number} {kind}" for kind, number in counts.items())
+    return f"Redacted, by kind of value: {said}. The same value has the same name throughout."

@@ -28,6 +28,7 @@ from vdiag.render.sections import (
     main_evidence,
     other,
     references,
+    replaced,
     sentence,
     show_evidence,
     show_fix,
@@ -69,6 +70,9 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     if first:
         references(page, first[0])
         _read(page, report, everything)
+    if report.redacted is not None:
+        page.blank()
+        page.prose(replaced(report.redacted))
     return page
 
 

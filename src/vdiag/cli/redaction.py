@@ -1,0 +1,119 @@
+"""`--redact` and `--redact-map`: what a command reads is learned from, what it says and reports is redacted."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
+
+import click
+
+from vdiag.redact import Redactor
+
+if TYPE_CHECKING:
+    from vdiag.cli.console import Console
+    from vdiag.intake import Source
+    from vdiag.model import Report
+
+
+class Redaction:
+    """One redactor for all that a command puts out; `map_file` gets what stands behind the pseudonyms at its end."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor()
+        self.map_file = ""
+        self._written = False
+        self._rest = b""
+
+    def listen(self, sources: Sequence[Source]) -> None:
+        """Learns names from all that will be read of these sources."""
+        for source in sources:
+            source.open = _hearing(source.open, self)
+
+    def heard(self, data: bytes) -> None:
+        """Learns the names in a piece of a log, by whole rows."""
+        head, end, rest = (self._rest + data).rpartition(b"\n")
+        self._rest = rest if len(rest) < 1 << 20 else b""
+        self._learn(head if end else b"" if self._rest else rest)
+
+    def ended(self) -> None:
+        """Learns from the last row, which has no end."""
+        rest, self._rest = self._rest, b""
+        self._learn(rest)
+
+    def _learn(self, data: bytes) -> None:
+        if data:
+            self._redactor.learn(data.replace(b"\0", b"").decode("utf-8", "replace"))  # also UTF-16's ASCII
+
+    def text(self, text: str) -> str:
+        """A message redacted."""
+        return self._redactor.text(text)
+
+    def report(self, report: Report) -> Report:
+        """A report redacted; the map is written anew."""
+        self.ended()
+        made = self._redactor.report(report)
+        self.write_map()
+        return made
+
+    def write_map(self) -> None:
+        """Writes the map, which only its owner may read; what was there before the command began is not touched."""
+        if not self.map_file:
+            return
+        import msgspec
+
+        made = msgspec.json.format(msgspec.json.encode(self._redactor.mapping()), indent=2) + b"\n"
+        how = os.O_TRUNC if self._written else os.O_CREAT | os.O_EXCL
+        with open(os.open(self.map_file, os.O_WRONLY | how, 0o600), "wb") as file:
+            file.write(made)
+        self._written = True
+
+
+class _Heard:
+    """A stream whose bytes are learned from as they are read."""
+
+    def __init__(self, stream: BinaryIO, redaction: Redaction) -> None:
+        self._stream, self._redaction = stream, redaction
+
+    def read(self, size: int = -1) -> bytes:
+        data = self._stream.read(size)
+        self._hear(data)
+        return data
+
+    def readinto(self, view: memoryview) -> int:
+        got = cast(int, cast(Any, self._stream).readinto(view))
+        self._hear(bytes(view[: got or 0]))
+        return got
+
+    def _hear(self, data: bytes) -> None:
+        if data:
+            self._redaction.heard(data)
+        else:
+            self._redaction.ended()
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._stream, name)
+
+
+def _hearing(opened: Callable[[], BinaryIO], redaction: Redaction) -> Callable[[], BinaryIO]:
+    return lambda: cast(BinaryIO, _Heard(opened(), redaction))
+
+
+def on_redact(context: click.Context) -> Redaction:
+    """Turns redaction on before anything is said."""
+    console: Console = context.find_root().obj
+    if console.redaction is None:
+        console.redaction = Redaction()
+    return console.redaction
+
+
+def on_map(context: click.Context, parameter: click.Parameter, file: str) -> None:
+    """Turns redaction on, with a file for its map. One that is there already is not overwritten."""
+    redaction = on_redact(context)
+    if os.path.lexists(file):
+        raise click.BadParameter(
+            "there is such a file already, and it is not overwritten", context, parameter
+        )
+    if not os.access(os.path.dirname(file) or ".", os.W_OK):
+        raise click.BadParameter("no file can be made there", context, parameter)
+    redaction.map_file = file

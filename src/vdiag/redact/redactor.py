@@ -1,0 +1,100 @@
+"""The one thing that others use: texts, whole logs and reports in, the same without secrets and personal details out.
+
+`text` runs every detector on what it is given. Whole logs take the same way row by row where a literal search says
+that something may be there; addresses and names that are known are replaced everywhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection, Iterable, Iterator
+
+from vdiag.model import Report
+from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens
+from vdiag.redact.book import Book
+
+Bytes = bytes  # inside the class `bytes` is its method
+_LONE = re.compile(
+    "[\ud800-\udc7f\udd00-\udfff]"
+)  # half a character, which stands for no byte of a log either
+
+
+class Redactor:
+    """Replaces secrets and personal details; the same value gets the same pseudonym as long as it lives.
+
+    `keep` names kinds that stay (see `vdiag.redact.book.KINDS`). What only its place tells, such as a host in front
+    of a syslog line, is replaced elsewhere only after it was told: give the whole log to `learn` first.
+    """
+
+    def __init__(self, keep: Collection[str] = ()) -> None:
+        self._book = Book(keep)
+
+    def learn(self, text: str) -> None:
+        """Collects the names, and the secrets, that a text tells; nothing is replaced yet."""
+        self._book.reserve(text)
+        with self._book.quiet():
+            for part, seen in stream.rows(text):
+                _names(part, seen, self._book)
+
+    def text(self, text: str) -> str:
+        """The text redacted. Rows keep their number."""
+        if not text:
+            return text
+        text = _LONE.sub("\ufffd", text)
+        self._book.reserve(text)
+        text = pem.replace(text, self._book)
+        made = [
+            _all(part, seen | stream.HOSTS | stream.ADDRESSES, self._book) for part, seen in stream.rows(text)
+        ]
+        return self._book.everywhere("".join(made))
+
+    def report(self, report: Report) -> Report:
+        """The report with every text in it redacted, with what was replaced so far in `redacted`."""
+        made = structs.redacted(report, self._book, self.text)
+        made.redacted = self.counts()
+        return made
+
+    def bytes(self, data: Bytes) -> Bytes:
+        """A whole log redacted: what it tells anywhere is replaced everywhere. Bytes that are no UTF-8 stay."""
+        self.learn(data.decode("utf-8", "surrogateescape"))
+        return b"".join(self.blocks([data]))
+
+    def blocks(self, blocks: Iterable[Bytes]) -> Iterator[Bytes]:
+        """A log in blocks of any size, redacted, in bounded memory; names count from where they are told."""
+        return stream.redacted(blocks, self._book, _all)
+
+    def counts(self) -> dict[str, int]:
+        """How many different values of each kind were replaced so far."""
+        return self._book.counts()
+
+    def mapping(self) -> dict[str, str]:
+        """What stands behind each pseudonym, for the owner alone."""
+        return self._book.mapping()
+
+
+def _names(text: str, seen: int, book: Book) -> str:
+    """The detectors whose finds count in other rows as well."""
+    if seen & stream.KEYS:
+        text = keys.replace(text, book)
+    if seen & stream.TOKENS:
+        text = tokens.replace(text, book)
+    if seen & stream.MACHINES:
+        text = machines.replace(text, book)
+    if seen & stream.USERS:
+        text = names.users(text, book)
+    text = names.hosts(text, book) if seen & stream.HOSTS else names.prefixes(text, book)
+    return names.orgs(text, book) if seen & stream.ORGS else text
+
+
+def _all(text: str, seen: int, book: Book) -> str:
+    """The detectors that a text needs, those that take the most away first."""
+    if seen & stream.PROMPTS:
+        text = prompts.replace(text, book)
+    if "q=" in text:
+        text = structs.searched(text, lambda asked: _all(asked, ~0, book))
+    text = _names(text, seen, book)
+    if seen & stream.ADDRESSES:
+        text = machines.addresses(text, book)
+    else:
+        text = machines.ipv4(text, book)
+    return book.everywhere(text)
