@@ -1,15 +1,233 @@
-"""The report as one self-contained page for a browser: the log searchable, the cause marked."""
+"""The report as one self-contained page for a browser: the log searchable, the cause marked.
+
+Nothing is loaded from outside, and its content security policy forbids it; without its script the page lacks the search
+and the buttons that copy, and nothing else.
+"""
 
 from __future__ import annotations
 
-from vdiag.model import Line, Report
+from base64 import b64encode
+from hashlib import sha256
+from pathlib import Path
+
+from vdiag.model import Line, Report, Verdict
+from vdiag.render.outside import outside
+from vdiag.render.sections import PHASES, counted, headline, sentence, size_words, value_words
+from vdiag.render.web import diagnosis, numbers
+from vdiag.render.web.log import log
+from vdiag.render.web.markup import Html, element, joined, listed, section, text
+from vdiag.render.web.places import Places, named
+
+MOST_LINES = 20_000  # of all inputs together; of more the stretches around what the report names
+MOST_BYTES = 4 * 1024 * 1024
+ENDS = 300  # lines shown of both ends of a long input
+AROUND = {"cause": 200, "evidence": 40}  # lines shown around a named one
+ELSE_AROUND = 5
+
+WEB = Path(__file__).parent / "web"
+RUNS = 20  # listed
 
 
 def wanted(report: Report) -> dict[str, list[range]]:
-    """The lines to show, by input."""
-    return {}
+    """The lines to show, by input: all where the page stays of a bearable size."""
+    lines, size = sum(read.lines for read in report.inputs), sum(read.bytes for read in report.inputs)
+    if lines <= MOST_LINES and size <= MOST_BYTES:
+        return {read.name: [range(1, read.lines + 1)] for read in report.inputs if read.lines}
+    share = MOST_LINES // max(len(report.inputs), 1)
+    chosen: dict[str, list[range]] = {}
+    for read in report.inputs:
+        if not read.lines:
+            continue
+        if read.lines <= share and read.bytes <= MOST_BYTES // len(report.inputs):
+            chosen[read.name] = [range(1, read.lines + 1)]
+            continue
+        ends = min(ENDS, share // 4)
+        spans = [range(1, ends + 1), range(max(read.lines - ends + 1, 1), read.lines + 1)]
+        for item in named(report):
+            if item.source == read.name and item.line > 0:
+                near = AROUND.get(item.kind, ELSE_AROUND)
+                spans.append(range(max(item.line - near, 1), min(item.line + near, read.lines) + 1))
+                if sum(map(len, spans)) > share:
+                    break
+        chosen[read.name] = _apart(spans)
+    return chosen
+
+
+def _apart(spans: list[range]) -> list[range]:
+    """Ranges ascending and apart."""
+    found: list[range] = []
+    for span in sorted(spans, key=lambda span: span.start):
+        if found and span.start <= found[-1].stop:
+            found[-1] = range(found[-1].start, max(found[-1].stop, span.stop))
+        else:
+            found.append(span)
+    return found
 
 
 def render(report: Report, lines: dict[str, list[Line]]) -> str:
-    """The whole text."""
-    return ""
+    """The whole page."""
+    places = Places(report, lines)
+    title = _title(report)
+    parts = _parts(report, places)
+    main = element(
+        "main", _head(report, places, title), _contents(report, parts), *parts,
+        log(report, lines, places), id="main", tabindex="-1",
+    )  # fmt: skip
+    return _document(title, main, report)
+
+
+def _document(title: str, main: Html, report: Report) -> str:
+    style, script = ((WEB / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
+    policy = (
+        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
+        "base-uri 'none'; form-action 'none'"
+    )
+    foot = f"Written by vdiag {report.vdiag}. Nothing on this page is loaded from elsewhere."
+    return f"""<!DOCTYPE html>
+<html lang="en">
+<head>
+<meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="{policy}">
+<meta name="viewport" content="width=device-width, initial-scale=1">
+<meta name="color-scheme" content="light dark">
+<meta name="referrer" content="no-referrer">
+<title>{text(title)}</title>
+<style>{style}</style>
+</head>
+<body>
+<a class="skip" href="#main">Skip to the answer</a>
+<a class="skip" href="#log">Skip to the log</a>
+{main}
+<footer>{text(foot)}</footer>
+<script>{script}</script>
+</body>
+</html>
+"""
+
+
+def _hash(content: str) -> str:
+    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
+
+
+# ---- the answer ---------------------------------------------------------------------------------------------
+
+
+def _title(report: Report) -> str:
+    verdict, first = report.verdict, report.diagnoses[:1]
+    if verdict is Verdict.DIAGNOSED and first:
+        return f"{headline(first[0])}: {sentence(first[0].title)}"
+    return {
+        Verdict.UNRECOGNISED: "Unrecognised: it failed, and no rule knows this failure.",
+        Verdict.INCOMPLETE: "Incomplete: the log says that it failed but not why.",
+        Verdict.STARTING: "Starting: the log stops inside a start-up that has not failed.",
+        Verdict.HEALTHY: "Healthy: nothing in the log says that something is wrong.",
+    }.get(verdict, "Empty: there is nothing in the log from a vLLM server or about one.")
+
+
+def _head(report: Report, places: Places, title: str) -> Html:
+    told: list[Html] = []
+    if report.diagnoses:
+        first = report.diagnoses[0]
+        told.append(joined("It stands on ", places.link(first.source, first.line), "."))
+        if first.first_time:
+            told.append(joined(f"Time: {first.first_time}."))
+    elif report.verdict is Verdict.STARTING and report.episodes and report.episodes[-1].phase:
+        phase = report.episodes[-1].phase
+        told.append(joined(f"It was {PHASES[phase]} (phase: {phase.value})."))
+    lines, size = sum(read.lines for read in report.inputs), sum(read.bytes for read in report.inputs)
+    told.append(joined(f"{counted(lines, 'line')} ({size_words(size)}) read."))
+    said = element("p", *(joined(item, " ") for item in told))
+    return element("header", element("h1", title), said, class_=report.verdict.value)
+
+
+def _contents(report: Report, parts: list[Html]) -> Html:
+    names = {
+        "d1": "The answer", "server": "The server", "memory": "Memory", "load": "Load", "changes": "What changed",
+        "notes": "Notes", "seen": "Also seen", "harmless": "Harmless lines", "read": "What was read",
+    }  # fmt: skip
+    whole = "".join(parts)
+    links = [element("a", said, href=f"#{name}") for name, said in names.items() if f' id="{name}"' in whole]
+    return element("nav", listed([*links, element("a", "The log", href="#log")]), aria_label="On this page")
+
+
+def _parts(report: Report, places: Places) -> list[Html]:
+    parts: list[Html] = []
+    answers = {
+        Verdict.UNRECOGNISED: "The deepest error, which is where to look",
+        Verdict.INCOMPLETE: "What there is, and how to get the rest",
+    }
+    for number, item in enumerate(report.diagnoses, start=1):
+        parts.append(
+            diagnosis.first(item, places, answers.get(report.verdict, "What broke, and what to do"))
+            if number == 1
+            else diagnosis.other(number, item, places)
+        )
+    if report.changes is not None:
+        parts.append(numbers.changes(report.changes, places))
+    if report.memory is not None:
+        parts.append(numbers.memory(report.memory, places))
+    if report.load is not None:
+        parts.append(numbers.load(report.load, places))
+    parts += [_server(report), _notes(report, places), _seen(report, places), _harmless(report, places)]
+    return [part for part in [*parts, _read(report, places)] if part]
+
+
+def _server(report: Report) -> Html:
+    server = report.environment
+    said = {
+        "vLLM": server.vllm, "engine": server.engine, "model": server.model, "run by": server.deploy,
+        **server.args,
+    }  # fmt: skip
+    rows = [
+        element("div", element("dt", name), element("dd", value_words(value)))
+        for name, value in said.items()
+        if value not in (None, "")
+    ]
+    if not rows:
+        return Html()
+    return section("server", "The server, by its own lines", element("dl", *rows))
+
+
+def _notes(report: Report, places: Places) -> Html:
+    items = [joined(sentence(note)) for note in report.notes]
+    for read in report.inputs:
+        for gap in read.gaps:
+            where = joined(" (", places.link(read.name, gap.line), ")") if gap.line else ""
+            said = outside(read, gap) or (f"{read.name}: {gap.what}" if len(report.inputs) > 1 else gap.what)
+            items.append(
+                joined(sentence(said), where, diagnosis.commands([gap.command] if gap.command else []))
+            )
+    return section("notes", "Notes, and what is missing", listed(items)) if items else Html()
+
+
+def _seen(report: Report, places: Places) -> Html:
+    items = [
+        joined(
+            element("span", places.link(item.source, item.line), ": ", item.reason, id=f"s{number}"),
+            element("blockquote", item.text.split("\n")[0]),
+        )
+        for number, item in enumerate(report.also_seen, start=1)
+    ]
+    return section("seen", "Also seen, and set aside", listed(items)) if items else Html()
+
+
+def _harmless(report: Report, places: Places) -> Html:
+    items = []
+    for number, item in enumerate(report.harmless, start=1):
+        times = f", {item.times} times" if item.times > 1 else ""
+        said = element(
+            "p", places.link(item.source, item.line), f"{times}: {sentence(item.title)} {item.why}"
+        )
+        items.append(element("li", said, element("blockquote", item.text), id=f"h{number}"))
+    return section("harmless", "Looks alarming, is harmless", element("ul", *items)) if items else Html()
+
+
+def _read(report: Report, places: Places) -> Html:
+    items = [joined(f"{r.name}: {counted(r.lines, 'line')}, {size_words(r.bytes)}") for r in report.inputs]
+    runs = [run for run in report.episodes if run.phase is not None or run.outcome != "unknown"]
+    for run in runs[-RUNS:]:
+        phase = f", phase {run.phase.value}" if run.phase else ""
+        ends = places.link(run.last_source or run.source, run.last_line, brief=not run.last_source)
+        first = places.link(run.source, run.first_line)
+        items.append(joined("a run from ", first, " to ", ends, f": {run.outcome}{phase}"))
+    return section("read", "What was read", listed(items)) if items else Html()
