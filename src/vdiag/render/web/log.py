@@ -14,7 +14,8 @@ from vdiag.render.web.places import Places
 MOST_TEXT = 4 * 1024 * 1024  # characters of all lines together; when there are more, long lines are cut
 LEAST_CUT = 200  # characters that every line keeps
 CUT_MARKED = 16 * 1024  # those of a line that the report names
-LONG = 1500  # characters of a line shown at once; the rest is folded
+LONG = 2000  # characters of a line; of a longer one the first are shown and the rest is folded
+FIRST = 1500
 NEAR = 12  # lines shown around each named one
 EDGE = 20  # lines shown at both ends of an input
 LEAST_FOLDED = 30  # lines that are worth a fold
@@ -41,7 +42,7 @@ def log(report: Report, lines: dict[str, list[Line]], places: Places) -> Html:
 def _limit(lines: dict[str, list[Line]]) -> int:
     """How many characters of a line that nothing names are kept: all, unless the page would grow too large."""
     sizes = [len(line.text) for own in lines.values() for line in own]
-    return max(MOST_TEXT // len(sizes), LEAST_CUT) if sum(sizes) > MOST_TEXT else max(sizes, default=0)
+    return max(MOST_TEXT // len(sizes), LEAST_CUT) if sum(sizes) > MOST_TEXT else MOST_TEXT + len(sizes)
 
 
 def _search() -> Html:
@@ -169,5 +170,5 @@ def _text(said: str, limit: int) -> Html:
         said = f"{said[: limit * 3 // 4]} [… {cut:,} characters left out …] {said[-(limit // 4) :]}"
     if len(said) <= LONG:
         return text(said)
-    rest = said[LONG:]
-    return joined(said[:LONG], folded(f"{len(rest):,} more characters", element("span", rest)))
+    rest = said[FIRST:]
+    return joined(said[:FIRST], folded(f"{len(rest):,} more characters", element("span", rest)))
