@@ -7,8 +7,11 @@ and the buttons that copy, and nothing else.
 from __future__ import annotations
 
 from base64 import b64encode
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+import msgspec
 
 from vdiag.model import Line, Report, Verdict
 from vdiag.render.outside import outside
@@ -26,6 +29,8 @@ ELSE_AROUND = 5
 
 WEB = Path(__file__).parent / "web"
 RUNS = 20  # listed
+SERVER = {"vllm": "vLLM", "deploy": "run by", "gpu": "card"}  # what fields of the environment are called
+STANDS = {Verdict.UNRECOGNISED: "The deepest error", Verdict.INCOMPLETE: "Where the failure is noticed"}
 
 
 def wanted(report: Report) -> dict[str, list[range]]:
@@ -64,7 +69,7 @@ def _apart(spans: list[range]) -> list[range]:
     return found
 
 
-def render(report: Report, lines: dict[str, list[Line]]) -> str:
+def render(report: Report, lines: Mapping[str, Sequence[Line]]) -> str:
     """The whole page."""
     places = Places(report, lines)
     title = _title(report)
@@ -128,7 +133,9 @@ def _head(report: Report, places: Places, title: str) -> Html:
     told: list[Html] = []
     if report.diagnoses:
         first = report.diagnoses[0]
-        told.append(joined("It stands on ", places.link(first.source, first.line), "."))
+        told.append(
+            joined(STANDS.get(report.verdict, "The cause"), ": ", places.link(first.source, first.line), ".")
+        )
         if first.first_time:
             told.append(joined(f"Time: {first.first_time}."))
     elif report.verdict is Verdict.STARTING and report.episodes and report.episodes[-1].phase:
@@ -173,19 +180,21 @@ def _parts(report: Report, places: Places) -> list[Html]:
 
 
 def _server(report: Report) -> Html:
-    server = report.environment
-    said = {
-        "vLLM": server.vllm, "engine": server.engine, "model": server.model, "run by": server.deploy,
-        **server.args,
-    }  # fmt: skip
+    """All that is known of the server; the command on lines of its own."""
+    told = msgspec.structs.asdict(report.environment)
+    command = told.pop("command", None)
+    said: dict[str, object] = {}
+    for name, value in told.items():
+        said |= value if isinstance(value, dict) else {SERVER.get(name, name): value}
     rows = [
         element("div", element("dt", name), element("dd", value_words(value)))
         for name, value in said.items()
         if value not in (None, "")
     ]
-    if not rows:
+    if not rows and not command:
         return Html()
-    return section("server", "The server, by its own lines", element("dl", *rows))
+    parts = [diagnosis.commands([command])] if command else []
+    return section("server", "The server, by its own lines", *parts, element("dl", *rows) if rows else "")
 
 
 def _notes(report: Report, places: Places) -> Html:

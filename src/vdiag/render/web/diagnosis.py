@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from vdiag.model import Diagnosis, Evidence, Fix
+from vdiag.model import Diagnosis, Evidence, Explained, Fix
 from vdiag.render.sections import BRIEF, PHASES, SAFETY, confidence_words, counted, main_evidence, sentence
 from vdiag.render.web.markup import Html, element, folded, joined, linked, listed, section
 from vdiag.render.web.places import Places
@@ -59,7 +59,8 @@ def _background(diagnosis: Diagnosis, places: Places) -> list[Html]:
             told.append(folded(counted(len(rest), "more fix", "more fixes"), _fixes(rest, BRIEF + 1)))
     if diagnosis.avoid:
         told += [element("h3", "Avoid"), listed([joined(sentence(item)) for item in diagnosis.avoid])]
-    links = [*diagnosis.refs, *([diagnosis.search] if diagnosis.search else [])]
+    shown = {line for fix in diagnosis.fixes for line in fix.run}
+    links = [link for link in (*diagnosis.refs, diagnosis.search) if link and link not in shown]
     if links or diagnosis.rule:
         told += [element("h3", "To read"), listed([linked(link) for link in links], class_="address")]
         if diagnosis.rule:
@@ -91,7 +92,7 @@ def _when(diagnosis: Diagnosis, places: Places) -> list[Html]:
     source, told = diagnosis.source, []
     if diagnosis.phase and diagnosis.phase in PHASES:
         told.append(joined(f"It happened while the server was {PHASES[diagnosis.phase]}."))
-    if diagnosis.frame:
+    if diagnosis.frame and diagnosis.frame not in diagnosis.why:
         told.append(joined("It was raised at ", element("code", diagnosis.frame), "."))
     if diagnosis.times > 1:
         last = places.link(diagnosis.last_source or source, diagnosis.last_line)
@@ -106,13 +107,20 @@ def _when(diagnosis: Diagnosis, places: Places) -> list[Html]:
         ([item for item in diagnosis.explains if item not in same], "Explained by it: "),
     ):
         if items:
-            links = [places.link(item.source or source, item.line) for item in items]
-            told.append(joined(said, *_in_words(links), "."))
+            told.append(joined(said, *_lines(items, source, places), "."))
     if diagnosis.fingerprint:
         told.append(
             joined("The same failure has the same fingerprint: ", element("code", diagnosis.fingerprint), ".")
         )
     return [element("h3", "When, and what came of it"), listed(told)] if told else []
+
+
+def _lines(items: list[Explained], source: str, places: Places) -> list[Html]:
+    """`lines 31, 48 and kernel.log, line 7`, those of the diagnosis's own input first."""
+    own = [places.link(source, item.line, brief=True) for item in items if not item.source]
+    others = [places.link(item.source, item.line) for item in items if item.source]
+    word = f"{'line' if len(own) == 1 else 'lines'} " if own else ""
+    return [joined(word), *_in_words([*own, *others])]
 
 
 def _in_words(items: list[Html]) -> list[Html]:

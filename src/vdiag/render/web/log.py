@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import groupby
 
 from vdiag.model import Input, Line, Report
@@ -24,7 +24,7 @@ LETTERS = "ABCDEFGHIJKLMN"
 LEVELS = {"ERROR": "e", "CRITICAL": "e", "WARNING": "w"}
 
 
-def log(report: Report, lines: dict[str, list[Line]], places: Places) -> Html:
+def log(report: Report, lines: Mapping[str, Sequence[Line]], places: Places) -> Html:
     """The whole part, with the choice of processes."""
     lanes = Counter(line.lane for own in lines.values() for line in own if line.lane)
     letters = {lane: number for number, (lane, _) in enumerate(lanes.most_common(LANES), start=1)}
@@ -39,7 +39,7 @@ def log(report: Report, lines: dict[str, list[Line]], places: Places) -> Html:
     return section("log", "The log", _search(), _lanes(lanes, letters), shown)
 
 
-def _limit(lines: dict[str, list[Line]]) -> int:
+def _limit(lines: Mapping[str, Sequence[Line]]) -> int:
     """How many characters of a line that nothing names are kept: all, unless the page would grow too large."""
     sizes = [len(line.text) for own in lines.values() for line in own]
     return max(MOST_TEXT // len(sizes), LEAST_CUT) if sum(sizes) > MOST_TEXT else MOST_TEXT + len(sizes)
@@ -83,7 +83,7 @@ def _lanes(lanes: Counter[str], letters: dict[str, int]) -> Html:
 
 
 def _input(
-    read: Input, lines: list[Line], number: int, letters: dict[str, int], places: Places, limit: int
+    read: Input, lines: Sequence[Line], number: int, letters: dict[str, int], places: Places, limit: int
 ) -> Html:
     rows = [(key, list(own)) for key, own in groupby(lines, key=lambda line: line.number)]
     if not rows:

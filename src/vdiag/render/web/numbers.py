@@ -16,6 +16,7 @@ FIGURES = {
     "preemptions": "preemptions so far",
 }
 WIDTH, HEIGHT = 600, 48  # of a curve, in its own units
+COLOURS = 7  # of the style sheet's lanes
 ROWS = 200  # points of a table of the load
 
 
@@ -23,11 +24,12 @@ def memory(told: Memory, places: Places) -> Html:
     """Where the memory of a card goes: a bar, a table, the levers."""
     whole = told.budget_gib or told.total_gib or sum(share.gib for share in told.shares)
     rows: list[list[str]] = []
-    for share in told.shares:
+    for number, share in enumerate(told.shares):
+        what = joined(element("span", class_=f"swatch l{number % COLOURS + 1}"), share.what)
         where = places.link(told.source, share.line) if share.line else joined("computed")
         sort = joined(where, " (estimated)") if share.estimated else where
         part = f"{100 * share.gib / whole:.0f} %" if whole else ""
-        rows.append([share.what, f"{share.gib:.2f}", part, sort])
+        rows.append([what, f"{share.gib:.2f}", part, sort])
     parts = [element("p", _of_card(told)), _bar(told, whole)]
     if rows:
         parts.append(
@@ -77,17 +79,21 @@ def _gives(lever: Lever) -> str:
 
 def _bar(told: Memory, whole: float) -> Html:
     """The shares side by side; the table below says the same in words."""
-    shares = [share for share in told.shares if share.gib > 0]
-    total = max(whole, sum(share.gib for share in shares))
+    total = max(whole, sum(max(share.gib, 0) for share in told.shares))
     if not total:
         return Html()
     drawn, at = [], 0.0
-    for number, share in enumerate(shares):
-        width = WIDTH * share.gib / total
+    for number, share in enumerate(told.shares):
+        width = WIDTH * max(share.gib, 0) / total
         title = element("title", f"{share.what}: {share.gib:.2f} GiB")
         drawn.append(
             element(
-                "rect", title, x=f"{at:.1f}", width=f"{width:.1f}", height=24, class_=f"l{number % 7 + 1}"
+                "rect",
+                title,
+                x=f"{at:.1f}",
+                width=f"{width:.1f}",
+                height=24,
+                class_=f"l{number % COLOURS + 1}",
             )
         )
         at += width
@@ -127,10 +133,10 @@ def _value(point: LoadPoint, name: str) -> str:
 def _curve(told: Load, name: str) -> Html:
     values = [(n, float(v)) for n, p in enumerate(told.points) if (v := getattr(p, name)) is not None]
     low, high = min(v for _, v in values), max(v for _, v in values)
-    top = 100.0 if name == "kv_usage" else high or 1.0
+    if low == high:
+        return element("p", f"{FIGURES[name]}: {value_words(low)} throughout")
+    top = 100.0 if name == "kv_usage" else high
     step = WIDTH / max(len(told.points) - 1, 1)
-    if len(values) == 1:
-        values.append((values[0][0] + 1, values[0][1]))
     points = " ".join(f"{n * step:.1f},{2 + (HEIGHT - 4) * (1 - v / top):.1f}" for n, v in values)
     said = f"{FIGURES[name]}: {value_words(low)} to {value_words(high)}, at last {value_words(values[-1][1])}"
     line = element("polyline", points=points, vector_effect="non-scaling-stroke")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vdiag.model import Diagnosis, Line, Report, Verdict
@@ -76,7 +76,7 @@ def _of(diagnosis: Diagnosis, part: str) -> Iterator[Named]:
 class Places:
     """Where lines stand on the page. Of a line that is named twice the most telling kind counts."""
 
-    def __init__(self, report: Report, lines: dict[str, list[Line]]) -> None:
+    def __init__(self, report: Report, lines: Mapping[str, Sequence[Line]]) -> None:
         self.order = {read.name: number for number, read in enumerate(report.inputs, start=1)}
         self._shown = {(name, line.number) for name, own in lines.items() for line in own}
         self._words = {**WORDS, "cause": NOT_KNOWN.get(report.verdict, WORDS["cause"])}
