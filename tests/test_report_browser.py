@@ -45,6 +45,7 @@ PAGES: dict[str, Callable[[], str]] = {
         *everything("a figure of speech " * 6, name="a-very-long-name/" * 9 + "a.log")
     ),
     "hostile": lambda: html.render(*everything(ATTACK)),
+    "letters": lambda: page_of(lines("İİİİ and İ", "Straße \\ (( $& % 😀", *KV.lines[:3])),
     "wide": lambda: page_of(KV.text.replace("ValueError: ", "ValueError: " + "x" * 60_000)),
 }
 FLAGS = [
@@ -177,6 +178,13 @@ def test_search_finds_what_is_folded_and_nothing_where_nothing_is(show: Callable
     api.expect(page.locator("#count")).to_have_text("0 lines")
     box.fill("longest text <&\">'")
     api.expect(page.locator("#count")).to_have_text("0 lines")
+
+
+@pytest.mark.parametrize("query", ["İ", "i̇", "ß", "\\", "((", "$&", "%", "😀"])
+def test_any_text_can_be_searched_for(query: str, show: Callable[..., Any]) -> None:
+    page = show("letters")
+    page.get_by_label("Search the log").fill(query)
+    api.expect(page.locator("#count")).to_have_text("1 line")
 
 
 def test_only_lines_that_match_are_left_when_asked_for(show: Callable[..., Any]) -> None:

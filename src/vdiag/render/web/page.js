@@ -38,6 +38,7 @@
     for (const row of query ? hits.slice(0, 5000) : [])
       for (const node of parts(row)) {
         const text = node.data.toLowerCase();
+        if (text.length !== node.data.length) continue; // places in the one are none in the other
         for (let i = text.indexOf(query); i >= 0; i = text.indexOf(query, i + query.length)) {
           const range = new Range();
           range.setStart(node, i);
@@ -121,6 +122,12 @@
   previous.addEventListener("click", () => go(-1));
   document.querySelectorAll("fieldset input").forEach((input) => input.addEventListener("change", () => box.value && search()));
   window.addEventListener("hashchange", arrive);
+  log.addEventListener("mouseover", (event) => {
+    const row = event.target.closest("li");
+    const lane = row && !row.title && /\bl(\d+)\b/.exec(row.className);
+    const choice = lane && document.getElementById(`lane${lane[1]}`);
+    if (choice) row.title = choice.parentElement.textContent.trim();
+  });
 
   for (const block of document.querySelectorAll("pre.run")) {
     const button = document.createElement("button");
