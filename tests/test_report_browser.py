@@ -51,6 +51,7 @@ PAGES: dict[str, Callable[[], str]] = {
 FLAGS = [
     "--no-sandbox",
     "--disable-gpu",
+    "--disable-dev-shm-usage",
     "--disable-quic",
     "--no-first-run",
     "--disable-background-networking",
