@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import io
 import re
 import shutil
 import subprocess
@@ -14,8 +15,12 @@ import pytest
 
 from htmltext import classes, everything, long_log, numbered, page_of, rows, tree, words
 from logtext import ALL, FAILED, Sample, by_name, sample
+from vdiag import excerpts
+from vdiag.intake.sources import sources
 from vdiag.model import Line, Memory
+from vdiag.pipeline import diagnose
 from vdiag.render import html
+from vdiag.rulebook.shipped import shipped
 
 KV = sample("kv-cache-too-small")
 HOSTILE = {
@@ -220,6 +225,30 @@ def test_of_several_inputs_each_line_leads_to_its_own() -> None:
     root = tree(page)
     assert {row.get("id", "").split("-")[0] for row in rows(root)} == {"L1", "L2"}
     assert "a.log, line 47" in pages(page)
+
+
+def test_an_input_that_is_named_twice_is_shown_once(tmp_path: Path) -> None:
+    log = tmp_path / "vllm.log"
+    log.write_text(KV.text, encoding="utf8")
+    inputs, _ = sources([str(log), str(log)], io.BytesIO())
+    report = diagnose(inputs, rulebook=shipped())
+    page = html.render(report, excerpts.read(inputs, html.wanted(report)))
+    held(page)
+    assert len(list(rows(tree(page)))) == len(KV.lines)
+
+
+def test_a_start_that_has_not_failed_is_told_how_to_go_on() -> None:
+    page = page_of(sample("starting-cuda-graphs").text)
+    assert "/health && echo ready" in words(numbered(tree(page), "d1"))
+    assert "How long this phase usually takes" in pages(page)
+
+
+def test_of_a_failure_without_its_cause_nothing_is_claimed() -> None:
+    root = tree(page_of(sample("only-the-trailer").text))
+    answer = words(numbered(root, "d1"))
+    assert "confidence" not in answer
+    assert "the cause" not in [words(link) for link in root.iter("a")]
+    assert "journalctl" in answer
 
 
 @pytest.mark.parametrize("text", ["", "\n", "\x00\x01\x02" * 50, "x"])

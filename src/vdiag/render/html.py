@@ -15,7 +15,16 @@ import msgspec
 
 from vdiag.model import Line, Report, Verdict
 from vdiag.render.outside import outside
-from vdiag.render.sections import PHASES, counted, headline, sentence, size_words, value_words
+from vdiag.render.sections import (
+    KERNEL,
+    PHASES,
+    counted,
+    headline,
+    readiness,
+    sentence,
+    size_words,
+    value_words,
+)
 from vdiag.render.web import diagnosis, numbers
 from vdiag.render.web.log import log
 from vdiag.render.web.markup import Html, element, joined, listed, section, text
@@ -159,16 +168,17 @@ def _contents(report: Report, parts: list[Html]) -> Html:
 
 def _parts(report: Report, places: Places) -> list[Html]:
     parts: list[Html] = []
-    answers = {
-        Verdict.UNRECOGNISED: "The deepest error, which is where to look",
-        Verdict.INCOMPLETE: "What there is, and how to get the rest",
-    }
-    for number, item in enumerate(report.diagnoses, start=1):
-        parts.append(
-            diagnosis.first(item, places, answers.get(report.verdict, "What broke, and what to do"))
-            if number == 1
-            else diagnosis.other(number, item, places)
-        )
+    for first in report.diagnoses[:1]:
+        if report.verdict is Verdict.INCOMPLETE:
+            parts.append(diagnosis.noticed(first, places, "What there is, and how to get the rest"))
+        elif report.verdict is Verdict.UNRECOGNISED:
+            parts.append(diagnosis.first(first, places, "The deepest error, which is where to look"))
+        else:
+            parts.append(diagnosis.first(first, places, "What broke, and what to do"))
+    others = enumerate(report.diagnoses[1:], start=2)
+    parts += [diagnosis.other(number, item, places) for number, item in others]
+    if report.verdict is Verdict.STARTING:
+        parts.append(_starting(report))
     if report.changes is not None:
         parts.append(numbers.changes(report.changes, places))
     if report.memory is not None:
@@ -177,6 +187,18 @@ def _parts(report: Report, places: Places) -> list[Html]:
         parts.append(numbers.load(report.load, places))
     parts += [_server(report), _notes(report, places), _seen(report, places), _harmless(report, places)]
     return [part for part in [*parts, _read(report, places)] if part]
+
+
+def _starting(report: Report) -> Html:
+    """What to do about a start that has not failed."""
+    return section(
+        "d1",
+        "What to do",
+        element("p", "If it still runs, give it time and look again; whether it is ready, ask with:"),
+        diagnosis.commands([readiness(report.environment)]),
+        element("p", "If it stopped here, what ended it is not in this log; the kernel may know:"),
+        diagnosis.commands([KERNEL]),
+    )
 
 
 def _server(report: Report) -> Html:

@@ -10,7 +10,14 @@ from vdiag.render.web.places import Places
 
 def first(diagnosis: Diagnosis, places: Places, title: str) -> Html:
     """The answer in full."""
-    return section("d1", title, *_answer(diagnosis, places), *_background(diagnosis, places), class_="answer")
+    return section("d1", title, *_answer(diagnosis, places), *_background(diagnosis, places))
+
+
+def noticed(diagnosis: Diagnosis, places: Places, title: str) -> Html:
+    """A failure whose cause is not in the log: what there is, and how to get the rest; nothing to be sure of."""
+    said = element("p", sentence(diagnosis.title))
+    main = _quote(main_evidence(diagnosis), places)
+    return section("d1", title, said, main, *_start(diagnosis), *_background(diagnosis, places))
 
 
 def other(number: int, diagnosis: Diagnosis, places: Places) -> Html:
@@ -20,8 +27,7 @@ def other(number: int, diagnosis: Diagnosis, places: Places) -> Html:
         f"d{number}",
         f"Also wrong ({number}): {sentence(diagnosis.title)}",
         *_answer(diagnosis, places),
-        folded("Why, how sure, and what else to do", *rest) if rest else "",
-        class_="answer",
+        folded("Why, when, and what else to do", *rest) if rest else "",
     )
 
 
@@ -33,11 +39,12 @@ def commands(lines: list[str]) -> Html:
 
 
 def _answer(diagnosis: Diagnosis, places: Places) -> list[Html]:
-    told = [_quote(main_evidence(diagnosis), places)]
-    told.append(element("p", confidence_words(diagnosis.confidence), class_="sure"))
-    if diagnosis.fixes:
-        told += [element("h3", "What to do first"), _fix(diagnosis.fixes[0])]
-    return told
+    sure = element("p", confidence_words(diagnosis.confidence), class_="sure")
+    return [_quote(main_evidence(diagnosis), places), sure, *_start(diagnosis)]
+
+
+def _start(diagnosis: Diagnosis) -> list[Html]:
+    return [element("h3", "What to do first"), _fix(diagnosis.fixes[0])] if diagnosis.fixes else []
 
 
 def _background(diagnosis: Diagnosis, places: Places) -> list[Html]:

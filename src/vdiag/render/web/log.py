@@ -29,9 +29,10 @@ def log(report: Report, lines: Mapping[str, Sequence[Line]], places: Places) -> 
     lanes = Counter(line.lane for own in lines.values() for line in own if line.lane)
     letters = {lane: number for number, (lane, _) in enumerate(lanes.most_common(LANES), start=1)}
     limit = _limit(lines)
+    once = {read.name: read for read in report.inputs}  # the same input may be named twice
     inputs = [
-        _input(read, lines.get(read.name, []), number, letters, places, limit)
-        for number, read in enumerate(report.inputs, start=1)
+        _input(read, lines.get(name, []), places.order[name], letters, places, limit)
+        for name, read in once.items()
     ]
     if not any(lines.values()):
         inputs.append(element("p", "No line of the log is shown."))
