@@ -10,6 +10,7 @@ from base64 import b64encode
 from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+from typing import NamedTuple
 
 import msgspec
 
@@ -40,6 +41,14 @@ WEB = Path(__file__).parent / "web"
 RUNS = 20  # listed
 SERVER = {"vllm": "vLLM", "deploy": "run by", "gpu": "card"}  # what fields of the environment are called
 STANDS = {Verdict.UNRECOGNISED: "The deepest error", Verdict.INCOMPLETE: "Where the failure is noticed"}
+
+
+class Part(NamedTuple):
+    """A part of the page, and how the list of contents calls it; empty: not at all."""
+
+    name: str
+    said: str
+    body: Html
 
 
 def wanted(report: Report) -> dict[str, list[range]]:
@@ -82,10 +91,10 @@ def render(report: Report, lines: Mapping[str, Sequence[Line]]) -> str:
     """The whole page."""
     places = Places(report, lines)
     title = _title(report)
-    parts = _parts(report, places)
+    parts = [*_parts(report, places), Part("log", "The log", log(report, lines, places))]
     main = element(
-        "main", _head(report, places, title), _contents(report, parts), *parts,
-        log(report, lines, places), id="main", tabindex="-1",
+        "main", _head(report, places, title), _contents(parts), *(part.body for part in parts),
+        id="main", tabindex="-1",
     )  # fmt: skip
     return _document(title, main, report)
 
@@ -156,37 +165,41 @@ def _head(report: Report, places: Places, title: str) -> Html:
     return element("header", element("h1", title), said, class_=report.verdict.value)
 
 
-def _contents(report: Report, parts: list[Html]) -> Html:
-    names = {
-        "d1": "The answer", "server": "The server", "memory": "Memory", "load": "Load", "changes": "What changed",
-        "notes": "Notes", "seen": "Also seen", "harmless": "Harmless lines", "read": "What was read",
-    }  # fmt: skip
-    whole = "".join(parts)
-    links = [element("a", said, href=f"#{name}") for name, said in names.items() if f' id="{name}"' in whole]
-    return element("nav", listed([*links, element("a", "The log", href="#log")]), aria_label="On this page")
+def _contents(parts: list[Part]) -> Html:
+    links = [element("a", part.said, href=f"#{part.name}") for part in parts if part.said]
+    return element("nav", listed(links), aria_label="On this page")
 
 
-def _parts(report: Report, places: Places) -> list[Html]:
-    parts: list[Html] = []
+def _parts(report: Report, places: Places) -> list[Part]:
+    """All but the log, those that have something to say."""
+    told = [Part("d1", "The answer", _answer(report, places))]
+    for number, item in enumerate(report.diagnoses[1:], start=2):
+        body = diagnosis.other(number, item, places)
+        told.append(Part(f"d{number}", "Also wrong" if number == 2 else "", body))
+    if report.changes is not None:
+        told.append(Part("changes", "What changed", numbers.changes(report.changes, places)))
+    if report.memory is not None:
+        told.append(Part("memory", "Memory", numbers.memory(report.memory, places)))
+    if report.load is not None:
+        told.append(Part("load", "Load", numbers.load(report.load, places)))
+    told += [
+        Part("server", "The server", _server(report)),
+        Part("notes", "Notes", _notes(report, places)),
+        Part("seen", "Also seen", _seen(report, places)),
+        Part("harmless", "Harmless lines", _harmless(report, places)),
+        Part("read", "What was read", _read(report, places)),
+    ]
+    return [part for part in told if part.body]
+
+
+def _answer(report: Report, places: Places) -> Html:
     for first in report.diagnoses[:1]:
         if report.verdict is Verdict.INCOMPLETE:
-            parts.append(diagnosis.noticed(first, places, "What there is, and how to get the rest"))
-        elif report.verdict is Verdict.UNRECOGNISED:
-            parts.append(diagnosis.first(first, places, "The deepest error, which is where to look"))
-        else:
-            parts.append(diagnosis.first(first, places, "What broke, and what to do"))
-    others = enumerate(report.diagnoses[1:], start=2)
-    parts += [diagnosis.other(number, item, places) for number, item in others]
-    if report.verdict is Verdict.STARTING:
-        parts.append(_starting(report))
-    if report.changes is not None:
-        parts.append(numbers.changes(report.changes, places))
-    if report.memory is not None:
-        parts.append(numbers.memory(report.memory, places))
-    if report.load is not None:
-        parts.append(numbers.load(report.load, places))
-    parts += [_server(report), _notes(report, places), _seen(report, places), _harmless(report, places)]
-    return [part for part in [*parts, _read(report, places)] if part]
+            return diagnosis.noticed(first, places, "What there is, and how to get the rest")
+        if report.verdict is Verdict.UNRECOGNISED:
+            return diagnosis.first(first, places, "The deepest error, which is where to look")
+        return diagnosis.first(first, places, "What broke, and what to do")
+    return _starting(report) if report.verdict is Verdict.STARTING else Html()
 
 
 def _starting(report: Report) -> Html:

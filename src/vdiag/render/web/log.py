@@ -161,14 +161,15 @@ def _row(
     named = f' id="{places.anchor(source, number)}"' if number not in seen else f' value="{number}"'
     seen.add(number)
     class_ = f' class="{" ".join(classes)}"' if classes else ""
-    return f"<li{named}{class_}>{tag}{_text(said, max(limit, CUT_MARKED) if mark else limit)}"
+    told = mark is not None and mark.kind != "harmless"
+    return f"<li{named}{class_}>{tag}{_text(said, max(limit, CUT_MARKED) if told else limit)}"
 
 
 def _text(said: str, limit: int) -> Html:
     """A line's text: cut in the middle to `limit` characters, what is long folded."""
     if len(said) > limit:
         cut = len(said) - limit
-        said = f"{said[: limit * 3 // 4]} [… {cut:,} characters left out …] {said[-(limit // 4) :]}"
+        said = f"{said[: limit - limit // 4]} [… {cut:,} characters left out …] {said[-(limit // 4) :]}"
     if len(said) <= LONG:
         return text(said)
     rest = said[FIRST:]
