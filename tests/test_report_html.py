@@ -174,9 +174,14 @@ def test_every_part_of_a_report_is_shown() -> None:
         "log",
     }
     root = tree(page)
-    for part, figure in (("memory", "38,576"), ("load", "requests waiting"), ("changes", "not said")):
+    for part, figure in (("memory", "38,576"), ("load", "requests waiting"), ("changes", "not there")):
         assert figure in words(numbered(root, part))
     assert "vdiag explain kv-cache-too-small" in pages(page)
+
+
+def test_what_changed_and_explains_the_failure_stands_above_the_fixes() -> None:
+    answer = words(numbered(tree(page_of(sample("worked-with-a-shorter-context").text)), "d1"))
+    assert answer.index("--max-model-len 8192 -> 131072") < answer.index("What to do first")
 
 
 def test_a_figure_that_is_not_known_is_not_shown() -> None:

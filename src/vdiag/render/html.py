@@ -193,12 +193,13 @@ def _parts(report: Report, places: Places) -> list[Part]:
 
 
 def _answer(report: Report, places: Places) -> Html:
+    changed = numbers.explaining(report.changes) if report.changes is not None else Html()
     for first in report.diagnoses[:1]:
         if report.verdict is Verdict.INCOMPLETE:
             return diagnosis.noticed(first, places, "What there is, and how to get the rest")
         if report.verdict is Verdict.UNRECOGNISED:
-            return diagnosis.first(first, places, "The deepest error, which is where to look")
-        return diagnosis.first(first, places, "What broke, and what to do")
+            return diagnosis.first(first, places, "The deepest error, which is where to look", changed)
+        return diagnosis.first(first, places, "What broke, and what to do", changed)
     return _starting(report) if report.verdict is Verdict.STARTING else Html()
 
 

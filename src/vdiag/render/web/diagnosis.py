@@ -7,10 +7,12 @@ from vdiag.render.sections import BRIEF, PHASES, SAFETY, confidence_words, count
 from vdiag.render.web.markup import Html, element, folded, joined, linked, listed, section
 from vdiag.render.web.places import Places
 
+NOTHING = Html()
 
-def first(diagnosis: Diagnosis, places: Places, title: str) -> Html:
-    """The answer in full."""
-    return section("d1", title, *_answer(diagnosis, places), *_background(diagnosis, places))
+
+def first(diagnosis: Diagnosis, places: Places, title: str, changed: Html) -> Html:
+    """The answer in full; `changed` tells what explains it of what differs from a start that worked."""
+    return section("d1", title, *_answer(diagnosis, places, changed), *_background(diagnosis, places))
 
 
 def noticed(diagnosis: Diagnosis, places: Places, title: str) -> Html:
@@ -38,9 +40,9 @@ def commands(lines: list[str]) -> Html:
     return element("pre", element("code", "\n".join(lines)), class_="run", tabindex="0") if lines else Html()
 
 
-def _answer(diagnosis: Diagnosis, places: Places) -> list[Html]:
+def _answer(diagnosis: Diagnosis, places: Places, changed: Html = NOTHING) -> list[Html]:
     sure = element("p", confidence_words(diagnosis.confidence), class_="sure")
-    return [_quote(main_evidence(diagnosis), places), sure, *_start(diagnosis)]
+    return [_quote(main_evidence(diagnosis), places), sure, changed, *_start(diagnosis)]
 
 
 def _start(diagnosis: Diagnosis) -> list[Html]:

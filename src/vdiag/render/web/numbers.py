@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from vdiag.model import Changes, Lever, Load, LoadPoint, Memory
+from vdiag.render.changes import row
+from vdiag.render.changes import text as as_typed
 from vdiag.render.sections import counted, sentence, value_words
 from vdiag.render.web.markup import Html, element, folded, joined, listed, section, table
 from vdiag.render.web.places import Places
@@ -114,7 +116,7 @@ def load(told: Load, places: Places) -> Html:
     parts += [_curve(told, name) for name in given]
     shown = told.points[-ROWS:]
     rows: list[list[str]] = [
-        [places.link(told.source, point.line), point.time, *(_value(point, name) for name in given)]
+        [places.link(told.source, point.line), point.time, *(_figure(point, name) for name in given)]
         for point in shown
     ]
     head = ["line", "time", *(FIGURES[name] for name in given)]
@@ -125,7 +127,7 @@ def load(told: Load, places: Places) -> Html:
     return section("load", "The load", *parts)
 
 
-def _value(point: LoadPoint, name: str) -> str:
+def _figure(point: LoadPoint, name: str) -> str:
     value = getattr(point, name)
     return "" if value is None else value_words(value)
 
@@ -151,11 +153,26 @@ def _drawing(kind: str, height: int, said: str, *shapes: Html) -> Html:
     )  # fmt: skip
 
 
+def explaining(told: Changes) -> Html:
+    """What the failure is about of what changed."""
+    items = [element("code", row(item, 0, everything=True)) for item in told.items if item.explains]
+    if not items:
+        return Html()
+    lead = joined("What ", element("a", "changed since it last worked", href="#changes"), ":")
+    return joined(element("p", lead), listed(items))
+
+
 def changes(told: Changes, places: Places) -> Html:
     """What differs between a start that worked and the one that did not."""
     good, bad = places.link(told.good, told.good_line), places.link(told.bad, told.bad_line)
     rows: list[list[str]] = [
-        [item.name, item.what, _known(item.before), _known(item.after), "yes" if item.explains else ""]
+        [
+            item.name,
+            item.what,
+            _value_of(item.before, item.unit),
+            _value_of(item.after, item.unit),
+            "yes" if item.explains else "",
+        ]
         for item in told.items
     ]
     return section(
@@ -169,5 +186,7 @@ def changes(told: Changes, places: Places) -> Html:
     )
 
 
-def _known(value: object) -> str:
-    return "not said" if value is None else value_words(value)
+def _value_of(value: object, unit: str) -> str:
+    if value is None:
+        return "not there"
+    return " ".join(filter(None, [as_typed(value), unit]))
