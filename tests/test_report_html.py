@@ -190,6 +190,20 @@ def test_a_figure_that_is_not_known_is_not_shown() -> None:
     held(html.render(report, lines))
 
 
+@pytest.mark.parametrize(
+    ("redacted", "said"),
+    [
+        (None, "Not redacted"),
+        ({}, "Replaced by pseudonyms: nothing."),
+        ({"user": 2, "token": 1}, "Replaced by pseudonyms: 2 user, 1 token."),
+    ],
+)
+def test_the_page_ends_with_what_was_replaced(redacted: dict[str, int] | None, said: str) -> None:
+    report, lines = everything()
+    report.redacted = redacted
+    assert said in words(next(tree(html.render(report, lines)).iter("footer")))
+
+
 def test_all_harmless_lines_are_dimmed_and_say_so() -> None:
     root = tree(html.render(*everything()))
     dimmed = [row for row in rows(root) if "harmless" in classes(row)]

@@ -105,7 +105,9 @@ def _document(title: str, main: Html, report: Report) -> str:
         f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
         "base-uri 'none'; form-action 'none'"
     )
-    foot = f"Written by vdiag {report.vdiag}. Nothing on this page is loaded from elsewhere."
+    foot = (
+        f"{_redacted(report)} Written by vdiag {report.vdiag}. Nothing on this page is loaded from elsewhere."
+    )
     return f"""<!DOCTYPE html>
 <html lang="en">
 <head>
@@ -265,6 +267,14 @@ def _harmless(report: Report, places: Places) -> Html:
         )
         items.append(element("li", said, element("blockquote", item.text), id=f"h{number}"))
     return section("harmless", "Looks alarming, is harmless", element("ul", *items)) if items else Html()
+
+
+def _redacted(report: Report) -> str:
+    """What was replaced by pseudonyms, by kind of value."""
+    if report.redacted is None:
+        return "Not redacted: the lines of the log are quoted as they are."
+    told = [f"{number} {kind}" for kind, number in report.redacted.items() if number]
+    return f"Replaced by pseudonyms: {', '.join(told) or 'nothing'}."
 
 
 def _read(report: Report, places: Places) -> Html:
