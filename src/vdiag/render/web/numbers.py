@@ -19,7 +19,7 @@ FIGURES = {
 }
 WIDTH, HEIGHT = 600, 48  # of a curve, in its own units
 COLOURS = 7  # of the style sheet's lanes
-ROWS = 200  # points of a table of the load
+ROWS = 240  # points of a table of the load
 
 
 def memory(told: Memory, places: Places) -> Html:
@@ -110,17 +110,24 @@ def load(told: Load, places: Places) -> Html:
         parts.append(element("p", sentence(told.said)))
     if told.remedy:
         parts.append(element("p", sentence(told.remedy)))
+    if told.engines > 1:
+        parts.append(element("p", f"Figures of {told.engines} engines together; KV cache of the fullest."))
     if told.preempted:
         parts.append(element("p", f"Requests preempted: {told.preempted}."))
     given = [name for name in FIGURES if any(getattr(p, name) is not None for p in told.points)]
     parts += [_curve(told, name) for name in given]
     shown = told.points[-ROWS:]
     rows: list[list[str]] = [
-        [places.link(told.source, point.line), point.time, *(_figure(point, name) for name in given)]
+        [
+            places.link(point.source or told.source, point.line),
+            point.time,
+            *(_figure(point, name) for name in given),
+        ]
         for point in shown
     ]
     head = ["line", "time", *(FIGURES[name] for name in given)]
-    last = f" (the last {ROWS} of {len(told.points)})" if len(told.points) > ROWS else ""
+    seen = max(told.seen, len(told.points))
+    last = f" (of {seen:,} that were read)" if seen > len(shown) else ""
     if rows:
         title = f"{counted(len(shown), 'point')} as a table{last}"
         parts.append(folded(title, table(head, rows, "The load over time")))

@@ -43,7 +43,7 @@ def named(report: Report) -> Iterator[Named]:
             yield Named(memory.source, line, "figure", "memory")
     if report.load is not None and report.load.points:
         for point in (report.load.points[0], report.load.points[-1]):
-            yield Named(report.load.source, point.line, "figure", "load")
+            yield Named(point.source or report.load.source, point.line, "figure", "load")
     if report.changes is not None:
         yield Named(report.changes.good, report.changes.good_line, "place", "changes")
         yield Named(report.changes.bad, report.changes.bad_line, "place", "changes")
