@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
+import vdiag
 from logtext import ask, by_name, first, lines, sample
 from vdiag.model import Role, Verdict
 from vdiag.render import terminal
@@ -83,3 +86,23 @@ def test_beside_a_diagnosis_it_is_told_only_when_asked_for() -> None:
 def test_lines_of_what_is_harmless_are_those_of_the_log(s) -> None:
     for item in ask(s.text).harmless:
         assert item.text.split("\n")[0][-40:] in s.lines[item.line - 1]
+
+
+def test_all_its_lines_are_told_in_the_input_of_the_first() -> None:
+    report = ask(lines(START, DECOYS["ulimit"], START, DECOYS["ulimit"], DECOYS["graphs"]))
+    assert {item.rule: item.lines for item in report.harmless}["benign-ulimit"] == [2, 4]
+
+
+def test_in_a_pasted_log_they_are_told_as_they_stand_there() -> None:
+    told = ask(lines(*(f"> {row}" for row in (START, DECOYS["ulimit"], "", START, DECOYS["ulimit"]))))
+    for item in told.harmless:
+        assert item.line == item.lines[0]
+        assert item.lines == [2, 5]
+
+
+def test_in_a_rotated_set_they_are_told_file_by_file(tmp_path: Path) -> None:
+    older, newer = tmp_path / "vllm.log.1", tmp_path / "vllm.log"
+    older.write_text(lines(START, START, START, START, DECOYS["ulimit"]))
+    newer.write_text(lines(START, DECOYS["ulimit"], START))
+    report = vdiag.diagnose([newer, older])
+    assert [(item.source, item.line, item.lines) for item in report.harmless] == [(str(older), 5, [5])]

@@ -285,6 +285,7 @@ class Harmless(msgspec.Struct):
     source: str
     text: str
     times: int = 1
+    lines: list[int] = []  # where it stands in `source`, ascending; of many the first
 
 
 class Share(msgspec.Struct, omit_defaults=True):

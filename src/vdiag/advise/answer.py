@@ -49,6 +49,7 @@ _ALARMING = ("CRITICAL", "ERROR", "WARNING", "")  # levels, the most alarming fi
 LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
 PACKAGES = ("torch", "transformers", "triton", "flashinfer_python", "nccl")  # facts that are versions
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
+MOST_DIMMED = 500  # lines of one harmless rule
 _FLAG = re.compile(r"(--[\w-]+)([ =]+)(\"[^\"]*\"|'[^']*'|\S+)")
 _ASSIGNED = re.compile(r"(?<![-\w])([A-Za-z_]\w*)=(\S+)")
 
@@ -236,6 +237,7 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
             share.line = at(report.memory.source, share.line)
     for harmless in report.harmless:
         harmless.line = at(harmless.source, harmless.line)
+        harmless.lines = sorted({at(harmless.source, line) for line in harmless.lines})
     if report.load is not None:
         for point in [*report.load.points, *filter(None, [report.load.peak])]:
             point.line = at(report.load.source, point.line)
@@ -524,7 +526,10 @@ def _told(own: list[Node], facts: dict[str, dict[str, Any]], inputs: list[Input]
     assert rule is not None
     title, why, _, _ = fill(rule, first.match.captures if first.match else {}, facts[rule.id])
     quote = _quote(first, inputs)
-    return Harmless(rule.id, title, why, quote.line, quote.source, quote.text[:300], len(own))
+    lines = sorted({node.line for node in own if node.event.source == first.event.source})
+    return Harmless(
+        rule.id, title, why, quote.line, quote.source, quote.text[:300], len(own), lines[:MOST_DIMMED]
+    )
 
 
 def _starting_notes(episode: Episode, rulebook: Rulebook) -> list[str]:

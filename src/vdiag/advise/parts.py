@@ -19,7 +19,9 @@ def in_parts(report: Report, parts: dict[str, list[Input]]) -> Report:
     for item in report.also_seen:
         item.source, item.line = _at(sets, item.source, item.line)
     for harmless in report.harmless:
+        own = [_at(sets, harmless.source, line) for line in harmless.lines]
         harmless.source, harmless.line = _at(sets, harmless.source, harmless.line)
+        harmless.lines = [line for source, line in own if source == harmless.source]
     if report.memory is not None:
         whole = report.memory.source
         report.memory.source, report.memory.line = _at(sets, whole, report.memory.line)

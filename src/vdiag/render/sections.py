@@ -5,11 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable
 
-from vdiag.model import Diagnosis, Evidence, Explained, Fix, Gap, Phase, Safety, Severity
+from vdiag.model import Diagnosis, Environment, Evidence, Explained, Fix, Gap, Phase, Safety, Severity
 from vdiag.render.page import Page, shorten
 
 EVIDENCE_ROWS = 4  # rows of an evidence text shown without --all; each at most this many screen lines long
 BRIEF = 3  # items of a secondary list shown without --all
+KERNEL = "journalctl -k -b --no-pager | vdiag"  # what the kernel says
 PLACES = 8  # line numbers of one
 
 # A command as advise/ prints it, with an ellipsis for the arguments that the user gives already.
@@ -216,6 +217,12 @@ def references(page: Page, diagnosis: Diagnosis) -> None:
 def left_out(page: Page, total: int, everything: bool, shown: int = BRIEF, indent: str = "") -> None:
     if not everything and total > shown:
         page.prose(f"({total - shown} more; --all shows them)", first=indent, indent=indent, style="dim")
+
+
+def readiness(server: Environment) -> str:
+    """The command that asks a server whether it is ready."""
+    port = server.args.get("port", 8000)
+    return f"curl -fsS http://localhost:{port if isinstance(port, int) else 8000}/health && echo ready"
 
 
 def confidence_words(value: float) -> str:

@@ -19,6 +19,7 @@ from vdiag.render.outside import outside
 from vdiag.render.page import Page, in_ascii, shorten, shows_blocks
 from vdiag.render.sections import (
     BRIEF,
+    KERNEL,
     PHASES,
     answer,
     background,
@@ -27,6 +28,7 @@ from vdiag.render.sections import (
     left_out,
     main_evidence,
     other,
+    readiness,
     references,
     replaced,
     sentence,
@@ -189,12 +191,9 @@ def _nothing_wrong(page: Page, report: Report) -> None:
         page.prose(
             f"{read} read. If it still runs, give it time and look again; whether it is ready, ask with:"
         )
-        port = report.environment.args.get("port", 8000)
-        page.command(
-            f"curl -fsS http://localhost:{port if isinstance(port, int) else 8000}/health && echo ready"
-        )
+        page.command(readiness(report.environment))
         page.prose("If it stopped here, what ended it is not in this log; the kernel may know:")
-        page.command("journalctl -k -b --no-pager | vdiag")
+        page.command(KERNEL)
     else:
         page.prose(
             f"Healthy: {read} read, and nothing in it says that something is wrong.", style="bold green"
