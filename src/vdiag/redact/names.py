@@ -14,13 +14,19 @@ from vdiag.redact.public import HOSTS, ORGS, PLACES, USERS, WORDS, is_public_hos
 _H = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _U = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
 _Q = r"\\*[\"']?"
-_SYSLOG = r"(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?|\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?(?:Z|[+-]\d\d:?\d\d))"
+_ZONE = r"(?:Z|[+-]\d\d:?\d\d| (?:UTC|GMT|CES?T|BST|JST|KST|IST|[ECMP][SD]T))"
+_SYSLOG = (
+    r"(?:<\d{1,3}>(?:\d )?)?(?:[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d(?:\.\d+)?"
+    rf"|(?:[A-Z][a-z]{{2}} )?\d{{4}}-\d\d-\d\d[T ]\d\d:\d\d:\d\d(?:[.,]\d+)?{_ZONE})"
+)
+_TAG = r"(?=[\w./@()-]+(?:\[\d+\])?:[ ]|kernel:|systemd|[\w./@()-]+ (?:\d+|-) (?:\w+|-) )"
 _ENDS = (
     r"(?:local|internal|lan|corp|intra|intranet|localdomain|home\.arpa|private|consul|svc|cluster\.local|compute\.internal"
     r"|(?:compute(?:-1)?\.)?amazonaws\.com(?:\.cn)?|cloudapp\.net|cloudapp\.azure\.com|ts\.net|hpc|cluster)"
 )
 
 USERS_TOLD = re.compile(
+    rf"^[dl-][rwxsStT-]{{9}}[.+@]?[ \t]+\d+[ \t]+({_U})(?=[ \t])|%2[Ff]home%2[Ff]([A-Za-z0-9_.-]+?)(?=%2[Ff])|(?<=/scratch/)({_U})(?=/)|(?<![\w/.])~([a-z_][\w-]+)(?=/)|"
     rf"(?:(?<=/home/)|(?<=/Users/)|(?<=/homes/)|(?<=/home[0-9]/)|(?<=\bUsers\\)|(?<=\bUsers\\\\))({_U})(?=[/\\\s:'\",;)\]}}]|$)"
     rf"|(?<![\w-])(?:USER|LOGNAME|SUDO_USER|USERNAME|RUNAS|User|login|LOGIN|SLURM_JOB_USER|UserName|user_name|username|runAsUserName){_Q}[=:][ \t]?{_Q}({_U})(?![\w./-])"
     rf"|\bsudo(?:\[\d+\])?:[ \t]+({_U}) :|\buser ({_U})(?=\(uid)|\(uid=\d+\) by ({_U})(?=\(uid| |$)|\b[ug]id=\d+\(({_U})\)"
@@ -30,7 +36,9 @@ USERS_TOLD = re.compile(
     re.MULTILINE,
 )
 HOSTS_TOLD = re.compile(
-    rf"^{_SYSLOG} ({_H}) (?=[\w./@()-]+(?:\[\d+\])?:[ ]|kernel:|systemd)"
+    rf"^{_SYSLOG} ({_H}) {_TAG}"
+    rf"|\bassigned \S+ to ({_H})$|\bsrun: error: ({_H}): | ON ({_H}) CANCELLED|\(\w+, ip=({_H})\)|\bgetaddrinfo failed for ({_H})|\bto host ({_H}) port"
+    rf"|\bserver: ({_H})(?=, )|\b[Ii]mage[:=][ \t]*{_Q}((?:[A-Za-z0-9-]+\.)+[a-z]{{2,}})(?=/)"
     rf"|(?<![\w-])(?:_?HOSTNAME|HOST|Hostname|hostname|host_?name|HostName|NodeName|nodeName|node_?name|node|host|Host|master_addr|MASTER_ADDR|master-addr"
     rf"|data-parallel-address|data_parallel_address|node_ip|SLURMD_NODENAME|SLURM_NODELIST|SLURM_JOB_NODELIST|BatchHost|NodeList|server_name|static hostname"
     rf"|Static hostname|upstream|peer|remote|head_node|worker_node|ray_address|address|addr|server_addr|Node){_Q}(?:[=:]|[ \t]*[:=][ \t]+|=[ \t])[ \t]*{_Q}({_H})(?=[\s:,;/'\"\\)\]}}(]|$)"
@@ -43,7 +51,7 @@ HOSTS_TOLD = re.compile(
     rf"|(?<![\w/.@-])((?:[A-Za-z0-9-]+\.)+{_ENDS}\.?)(?![\w-]|\.\w|\()|(?<![\w.-])(ip-\d+-\d+-\d+-\d+)(?![\w-])",
     re.MULTILINE,
 )
-_PREFIX = re.compile(rf"^{_SYSLOG} ({_H}) (?=[\w./@()-]+(?:\[\d+\])?:[ ]|kernel:|systemd)", re.MULTILINE)
+_PREFIX = re.compile(rf"^{_SYSLOG} ({_H}) {_TAG}", re.MULTILINE)
 _MODEL_KEYS = (
     r"model|model_tag|model_name|model_id|model_path|served_model_name|tokenizer|hf_config_path|lora_path|repo_id|repo|repo_name|model_weights"
     r"|speculative_model|draft_model|base_model_name|base_model_name_or_path|_name_or_path|name_or_path|pretrained_model_name_or_path|MODEL|MODEL_ID|MODEL_NAME|HF_MODEL|HF_MODEL_ID"
@@ -51,6 +59,7 @@ _MODEL_KEYS = (
 )
 _O = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 ORGS_TOLD = re.compile(
+    rf"(?<![\w./-])({_O})/(?={_O} (?:does not appear to have|is not a (?:local|valid)))|\bgated repo\. ({_O})/|LoRAModulePath\(name='[^']*', path='({_O})/(?={_O}')|"
     rf"(?<![\w./-])(?:{_MODEL_KEYS}){_Q}[ \t]*[=:][ \t]*[\[(]?{_Q}({_O})/(?={_O}{_Q}(?:[\s,;)\]}}'\"\\@:]|$))"
     rf"|--(?:{_MODEL_KEYS})[ \t=]+{_Q}({_O})/(?={_O}(?:[\s,;'\"\\]|$))"
     rf"|\bvllm serve {_Q}({_O})/(?={_O}(?:[\s,;'\"\\]|$))"
@@ -183,10 +192,24 @@ def org_name(value: str, book: Book) -> str:
 # What a row must hold, in lower case, for any of these to find something there.
 _BEHIND = ("=", ":", " =", " :", "'", '"', "\\")
 USER_LITERALS = (
+    "rw-",
+    "rwx",
+    "%2fhome",
+    "/scratch/",
+    "~",
     "home", "users/", "users\\", "sudo", "uid=", "gid=", "session opened", "session closed", "publickey for", "password for", "@", "ssh ", "scp ", "rsync ",
     *(f"{word}{behind}" for word in ("user", "logname", "username", "user_name", "runas", "login") for behind in _BEHIND),
 )  # fmt: skip
 HOST_LITERALS = (
+    "assigned ",
+    "srun:",
+    " cancelled",
+    ", ip=",
+    "getaddrinfo",
+    "to host ",
+    "server: ",
+    "image:",
+    "image=",
     *(f"{word}{behind}" for word in ("host", "hostname", "host_name", "node", "nodename", "node_name", "nodelist", "node_ip", "addr", "address", "upstream",
                                      "peer", "remote", "server_name", "--host", "master-addr", "data-parallel-address", "head-node", "node-addr")
       for behind in (*_BEHIND, " ")),
@@ -194,6 +217,10 @@ HOST_LITERALS = (
     ".corp", ".intra", ".home.arpa", ".private", ".consul", ".svc", ".amazonaws.", ".cloudapp.", ".ts.net", ".hpc", ".cluster", "]:",
 )  # fmt: skip
 ORG_LITERALS = (
+    "not appear to have",
+    "is not a ",
+    "gated repo",
+    "loramodulepath",
     *(f"{word}{behind}" for word in ("model", "model_tag", "model_name", "model_id", "model_path", "tokenizer", "hf_config_path", "lora_path", "repo", "repo_id",
                                      "repo_name", "model_weights", "base_model_name", "name_or_path", "model-id", "model-name", "_model",
                                      "model-path")

@@ -12,7 +12,7 @@ from vdiag.redact.book import Book, is_pseudonym
 
 _REPR = r"'(?:[^'\\\n]|\\.)*'?|\"(?:[^\"\\\n]|\\.)*\"?"
 _LOGGED = re.compile(  # Received request x: prompt: '…', params: …; Generated response x: output: '…', …
-    rf"(?<=[ ,{{(])(prompt|output|content|decoder_prompt|encoder_prompt|text|input)(: )({_REPR})(?=, [a-z_]+:|,? ?\w+=|[.}}]?$|$)",
+    rf"(?:(?<=[ ,{{(\[])|^)(prompt|Prompt|Generated text|output|content|decoder_prompt|encoder_prompt|text|input)(: )({_REPR})(?=, [A-Za-z_ ]+:|,? ?\w+=|[.}}]?$|$)",
     re.MULTILINE,
 )
 _IDS = re.compile(
@@ -38,6 +38,7 @@ _BODY = re.compile(
     r"\\*[\"'](?:role|messages|choices|prompt|max_tokens|finish_reason|tool_calls|documents|input_type|object|loc)\\*[\"'][ \t]*:|JSON body|request body|response_body"
     r"|/v1/(?:embeddings|responses|score|rerank|completions|chat)|CompletionOutput|ChatMessage|TextPrompt|Request\("
 )
+_ASKED = re.compile(r"([?&](?:prompt|text|query|input|messages|content)=)([^&\s\"'#]+)")
 _INPUT_VALUE = re.compile(r"(input_value=)(.*?)(, input_type=(\w+))", re.DOTALL)
 _ONE_WORD = re.compile(r"[\"']?[\w.:/+*-]{0,40}[\"']?")
 _REST = re.compile(  # messages that print a text without quotes, to the end of the row
@@ -58,7 +59,7 @@ _PARSER = re.compile(
 LITERALS = (
     *(f"{word}{behind}" for word in (*_STRONG.split("|"), *_WEAK.split("|"), "token_ids", "input_ids", "prompt_ids")
       for behind in ("=", ":", " =", " :", "'", '"', "\\")),
-    "input_value", "finding ", "diff", "tool call", "parser.py", "parsers.py", "string content",
+    "input_value", "generated text:", "finding ", "diff", "tool call", "parser.py", "parsers.py", "string content",
 )  # fmt: skip
 
 
@@ -71,6 +72,7 @@ def replace(text: str, book: Book) -> str:
         text = _INPUT_VALUE.sub(lambda m: _input_value(m, book), text)
     if "request" in low or "response" in low or "prompt" in low:
         text = _LOGGED.sub(lambda m: m[1] + m[2] + _quoted(m[3], _kind(m[1]), book), text)
+    text = _ASKED.sub(lambda m: m[1] + _placed(m[2], "prompt", book), text)
     text = _fields(_FIELD, text, book)
     text = _fields(_KEYWORD, text, book)
     for pattern in (_REST, _FINDING, _PARSER):
