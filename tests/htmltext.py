@@ -75,7 +75,7 @@ def everything(text: str = "said", name: str = "a.log") -> tuple[Report, dict[st
             name, 6, text, 2, 24.0, 23.5, 0.9, 21.6,
             [Share(text, 15.0, 6), Share("KV cache", 4.7, 7), Share(text, 1.9, estimated=True)],
             4.7, 16.0, 131072, 38576, 131072.0, 0.3, 38576, 1.2,
-            [Lever(text, {text: 1}, text, text, True), Lever(text, enough=False)], [text],
+            [Lever(text, {text: 1}, gives=text, price=text, enough=True), Lever(text, enough=False)], [text],
         ),
         also_seen=[AlsoSeen(None, 8, name, text, text)],
         notes=[text],

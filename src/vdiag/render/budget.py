@@ -18,18 +18,25 @@ def show(page: Page, told: Memory, everything: bool) -> None:
     """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure."""
     if not (told.asked or everything):
         return
-    page.heading("The memory of the card" if told.when_full else "The memory budget")
-    _where(page, told)
+    page.heading(title(told))
+    for text in where(told):
+        page.prose(text)
     _bar(page, told)
-    _what_fits(page, told)
+    if said := fits(told):
+        page.prose(" ".join(said))
     for note in told.notes:
         page.prose(note)
     _levers(page, told.levers, everything)
 
 
-def _where(page: Page, told: Memory) -> None:
-    """Of which card, and vLLM's share of it."""
-    said = []
+def title(told: Memory) -> str:
+    """What the figures are of."""
+    return "The memory of the card" if told.when_full else "The memory budget"
+
+
+def where(told: Memory) -> list[str]:
+    """Of which card, and vLLM's share of it, in sentences."""
+    said, sentences = [], []
     if told.total_gib:
         what = "the memory of the host has" if told.host else "the card has"
         said.append(f"{what} {told.total_gib:.2f} GiB")
@@ -39,10 +46,13 @@ def _where(page: Page, told: Memory) -> None:
         said.append(f"vLLM's share of {told.utilization:g} is {told.budget_gib:.2f} GiB")
     if said:
         text = ", ".join(said)
-        page.prose(f"{text[:1].upper()}{text[1:]}.")
+        sentences.append(f"{text[:1].upper()}{text[1:]}.")
     if told.ranks > 1:
         who = f", here {told.lane}" if told.lane else ""
-        page.prose(f"{told.ranks} ranks tell their figures; the one with the least KV cache decides{who}.")
+        sentences.append(
+            f"{told.ranks} ranks tell their figures; the one with the least KV cache decides{who}."
+        )
+    return sentences
 
 
 def _bar(page: Page, told: Memory) -> None:
@@ -61,12 +71,13 @@ def _bar(page: Page, told: Memory) -> None:
             done += share.gib
             bar += mark * (round(done / (total or spent) * cells) - len(bar))
         page.lines.append([(f"  [{bar.ljust(cells, _ROOM)}]", "")])
-    widest = max(len(_name(share)) for share, _ in parts)
+    widest = max(len(name(share)) for share, _ in parts)
     for share, mark in parts:
         page.lines.append([(_row(share, mark, widest, total), "")])
 
 
-def _name(share: Share) -> str:
+def name(share: Share) -> str:
+    """A share with what tempers it."""
     tempered = [
         word for word, holds in (("estimated", share.estimated), ("beside the budget", share.beside)) if holds
     ]
@@ -76,10 +87,11 @@ def _name(share: Share) -> str:
 def _row(share: Share, mark: str, widest: int, total: float | None) -> str:
     part = f" {share.gib / total * 100:4.0f} %" if total else ""
     line = f"  line {share.line}" if share.line else ""
-    return f"  {mark} {_name(share).ljust(widest)} {share.gib:7.2f} GiB{part}{line}"
+    return f"  {mark} {name(share).ljust(widest)} {share.gib:7.2f} GiB{part}{line}"
 
 
-def _what_fits(page: Page, told: Memory) -> None:
+def fits(told: Memory) -> list[str]:
+    """How many tokens and requests fit, and what would be needed, in sentences."""
     said = []
     if told.kv_tokens is not None and told.kv_gib is not None and told.kv_gib > 0:
         each = f", {told.bytes_per_token:,.0f} bytes each" if told.bytes_per_token else ""
@@ -97,8 +109,7 @@ def _what_fits(page: Page, told: Memory) -> None:
         said.append(f"The longest context that fits is {told.fitting_len:,} tokens.")
     if wanted := told.needed_utilization:
         said.append(_utilization(wanted, told))
-    if said:
-        page.prose(" ".join(said))
+    return said
 
 
 def _utilization(wanted: float, told: Memory) -> str:
@@ -121,27 +132,24 @@ def _levers(page: Page, levers: list[Lever], everything: bool) -> None:
         return
     page.heading("What would change it")
     for lever in levers if everything else levers[:BRIEF]:
-        page.prose(
-            f"{sentence(lever.do)[:-1]}{_setting(lever)}: {lever.gives}{_enough(lever)}.",
-            first="- ",
-            indent="  ",
-        )
+        page.prose(f"{does(lever)}: {gives(lever)}.", first="- ", indent="  ")
         if lever.price:
             page.prose(f"Price: {sentence(lever.price)}", first="  ", indent="  ")
     left_out(page, len(levers), everything)
 
 
-def _setting(lever: Lever) -> str:
+def does(lever: Lever) -> str:
+    """A lever with its flags."""
     said = [
         f"--{name.replace('_', '-')}" + ("" if value is True else f" {value}")
         for name, value in lever.set.items()
         if name != "model"
     ]
     said += [f"{name}={value}" for name, value in lever.env.items()]
-    return f" ({' '.join(said)})" if said else ""
+    return sentence(lever.do)[:-1] + (f" ({' '.join(said)})" if said else "")
 
 
-def _enough(lever: Lever) -> str:
-    if lever.enough is None:
-        return ""
-    return "; enough by itself" if lever.enough else "; not enough by itself"
+def gives(lever: Lever) -> str:
+    """What a lever brings, and whether that is enough."""
+    enough = {True: "enough by itself", False: "not enough by itself", None: ""}[lever.enough]
+    return "; ".join(filter(None, [lever.gives, enough]))

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from vdiag.model import Changes, Lever, Load, LoadPoint, Memory
+from vdiag.model import Changes, Load, LoadPoint, Memory
+from vdiag.render import budget
 from vdiag.render.changes import row
 from vdiag.render.changes import text as as_typed
 from vdiag.render.sections import counted, sentence, value_words
@@ -24,59 +25,26 @@ ROWS = 240  # points of a table of the load
 
 def memory(told: Memory, places: Places) -> Html:
     """Where the memory of a card goes: a bar, a table, the levers."""
-    whole = told.budget_gib or told.total_gib or sum(share.gib for share in told.shares)
+    whole = told.total_gib or told.budget_gib or sum(share.gib for share in told.shares)
     rows: list[list[str]] = []
     for number, share in enumerate(told.shares):
-        what = joined(element("span", class_=f"swatch l{number % COLOURS + 1}"), share.what)
-        where = places.link(told.source, share.line) if share.line else joined("computed")
-        sort = joined(where, " (estimated)") if share.estimated else where
+        what = joined(element("span", class_=f"swatch l{number % COLOURS + 1}"), budget.name(share))
+        origin = places.link(told.source, share.line) if share.line else joined("computed")
         part = f"{100 * share.gib / whole:.0f} %" if whole else ""
-        rows.append([what, f"{share.gib:.2f}", part, sort])
-    parts = [element("p", _of_card(told)), _bar(told, whole)]
+        rows.append([what, f"{share.gib:.2f}", part, origin])
+    parts = [*(element("p", text) for text in budget.where(told)), _bar(told, whole)]
     if rows:
-        parts.append(
-            table(["what", "GiB", "of the budget", "where it stands"], rows, "Where the memory goes")
-        )
-    parts.append(listed([joined(said) for said in _kv(told)]))
-    if told.levers:
-        levers = [[lever.do, _gives(lever), sentence(lever.price)] for lever in told.levers]
-        parts.append(table(["setting", "what it gives", "what it costs"], levers, "What would change it"))
+        of = "of the host" if told.host else "of the card" if told.total_gib else "of the budget"
+        parts.append(table(["what", "GiB", of, "where it stands"], rows, "Where the memory goes"))
+    parts.append(listed([joined(said) for said in budget.fits(told)]))
     parts.append(listed([joined(sentence(note)) for note in told.notes]))
-    return section("memory", "Memory of the card", *parts)
-
-
-def _of_card(told: Memory) -> Html:
-    said = []
-    if told.total_gib is not None:
-        said.append(f"The card has {told.total_gib:.2f} GiB")
-    if told.free_gib is not None:
-        said.append(f"{told.free_gib:.2f} GiB were free at the start")
-    if told.budget_gib is not None:
-        share = f" ({told.utilization:.2f} of the card)" if told.utilization is not None else ""
-        said.append(f"vLLM may use {told.budget_gib:.2f} GiB{share}")
-    if told.lane:
-        ranks = f", which decides of {told.ranks} ranks" if told.ranks > 1 else ""
-        said.append(f"figures of {told.lane}{ranks}")
-    return joined(sentence("; ".join(said)))
-
-
-def _kv(told: Memory) -> list[str]:
-    named = (
-        (told.kv_gib, "left for the KV cache: {:.2f} GiB"),
-        (told.need_gib, "needed for one request of the full length: {:.2f} GiB"),
-        (told.max_model_len, "context length asked for: {:,} tokens"),
-        (told.fitting_len, "longest context that fits: {:,} tokens"),
-        (told.kv_tokens, "the KV cache holds {:,} tokens"),
-        (told.bytes_per_token, "one token takes {:,.0f} bytes of it"),
-        (told.concurrency, "requests of the full length that fit at once: {:.2f}"),
-        (told.needed_utilization, "share of the card at which the full length would fit: {:.2f}"),
-    )
-    return [form.format(value) for value, form in named if value is not None]
-
-
-def _gives(lever: Lever) -> str:
-    enough = {True: "enough alone", False: "not enough alone", None: ""}[lever.enough]
-    return "; ".join(filter(None, [lever.gives, enough]))
+    if told.levers:
+        levers = [
+            [budget.does(lever), budget.gives(lever), sentence(lever.price) if lever.price else ""]
+            for lever in told.levers
+        ]
+        parts.append(table(["setting", "what it gives", "what it costs"], levers, "What would change it"))
+    return section("memory", budget.title(told), *parts)
 
 
 def _bar(told: Memory, whole: float) -> Html:
