@@ -45,7 +45,7 @@ HEADINGS = {
     "Notes, and what is missing", "How this was made",
     "Your current environment", "🐛 Describe the bug", "Before submitting a new issue...",
 }  # fmt: skip
-FIGURES = ("What changed since", "Memory", "The load")
+FIGURES = ("What changed since", "The memory", "The load")
 RENDERERS = [markdown, bugform]
 
 
@@ -129,14 +129,15 @@ def test_the_order_is_that_of_a_maintainer() -> None:
     found = headings(reported("samples/kv-cache-too-small.log"))
     assert found[0] == "Diagnosed: The KV cache cannot hold one request of the full context"
     assert found[1:] == [
-        "What to do first", "Evidence", "Environment, as far as the log shows it", "Command", "How this was made",
+        "What to do first", "Evidence", "Environment, as far as the log shows it", "Command",
+        "The memory budget", "How this was made",
     ]  # fmt: skip
 
 
 def test_what_changed_is_told_with_where_it_last_worked() -> None:
     text = reported("samples/worked-with-a-shorter-context.log")
     place = headings(text).index("What changed since it last worked (line 1)")
-    assert headings(text)[place - 1] == "Command"
+    assert headings(text)[place - 2 : place] == ["Command", "The memory budget"]
     assert "8192 -> 131072" in text.split("What changed since")[1]
 
 
