@@ -24,6 +24,7 @@ COMMANDS = {
     "diff": "vdiag.cli.diff:diff",
     "report": "vdiag.cli.report:report",
     "memory": "vdiag.cli.memory:memory",
+    "collect": "vdiag.cli.collect:collect",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
 }
@@ -39,6 +40,7 @@ Examples:
   journalctl -fu vllm | vdiag --follow
   vdiag run -- vllm serve my-model     start it; say why, if it fails
   vdiag diff good.log bad.log          what changed since it last worked
+  vdiag collect vllm                   logs and state of this machine in one file
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
   vdiag report vllm.log > report.md    to attach to a bug report

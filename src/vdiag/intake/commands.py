@@ -118,7 +118,8 @@ class Running(io.RawIOBase):
             if self._process.poll() is None:
                 with contextlib.suppress(OSError):
                     self._process.kill()
-            self._process.wait()
+            with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel stays
+                self._process.wait(1.0)
             self._pipe.close()
             self._errors.close()
         super().close()

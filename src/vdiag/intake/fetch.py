@@ -146,11 +146,7 @@ def _unit(found: Fetched, unit: str, user: bool, runner: Runner) -> None:
     asked = ["systemctl", *(["--user"] if user else []), "show", f"--property={_PROPERTIES}", "--", unit]
     span = Span()
     try:
-        state = dict(
-            line.split("=", 1)
-            for line in read_all(runner(asked, QUESTION)).decode("utf8", "replace").splitlines()
-            if "=" in line
-        )
+        state = properties(read_all(runner(asked, QUESTION)))
     except OSError as error:
         found.notes.append(f"systemctl could not say when {unit} started ({error}): the whole boot is read")
     else:
@@ -174,6 +170,12 @@ def _unit(found: Fetched, unit: str, user: bool, runner: Runner) -> None:
     found.sources.append(Source(name, _opener(found, name, journal, runner)))
     found.by_hand[name] = f"sudo {_written(journal)}"
     found.widen(span.start, span.end)
+
+
+def properties(shown: bytes) -> dict[str, str]:
+    """What `systemctl show` printed, by name."""
+    rows = shown.decode("utf8", "replace").splitlines()
+    return dict(row.split("=", 1) for row in rows if "=" in row)
 
 
 _JOURNAL = ["--boot", "--all", "--output=short-iso", "--no-pager"]  # --all: colours do not become blob data
@@ -316,4 +318,4 @@ def _written(command: Sequence[str]) -> str:
     return shlex.join(command)
 
 
-__all__ = ["KERNEL", "Fetched", "fetch", "kernel_log"]
+__all__ = ["KERNEL", "Fetched", "fetch", "kernel_log", "properties"]

@@ -12,6 +12,7 @@ import stat
 from collections.abc import Callable, Iterator
 from typing import BinaryIO, NamedTuple, cast
 
+from vdiag.intake.asks import ABOUT
 from vdiag.intake.blocks import looks_binary
 from vdiag.intake.compressed import decompressed
 from vdiag.model import Gap
@@ -71,7 +72,7 @@ def choose(
             break
         if is_log(entry):
             logs.append(entry)
-        else:
+        elif not entry.name.endswith(f"/{ABOUT}"):  # vdiag's own remarks are no loss
             other.append(entry.name)
     taken: set[int] = set()
     total = 0
