@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -24,8 +23,7 @@ Examples:
   sudo vdiag collect vllm -o /tmp/vllm.tar.zst"""
 
 FOLDER = "collect"  # in the bundle
-UNIT = re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.\\@-]{0,254}")
-CONTAINER = re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}")
+MOST_SAID = 8  # lines about what is missing; all of it stands in the bundle
 
 
 @click.command("collect", short_help="Gather logs and state of this machine in one file.", epilog=EPILOG)
@@ -58,28 +56,35 @@ def collect(
     beside vLLM. What cannot be had is noted. Nothing is changed on the machine, and nothing is sent anywhere.
     `vdiag FILE` reads the file again.
     """
-    if user and not unit:
-        raise click.UsageError("--user goes with a UNIT.")
-    if unit and not UNIT.fullmatch(unit):
+    from vdiag.intake.asks import NAMES
+
+    if unit is not None and not NAMES["unit"].fullmatch(unit):
         raise click.BadParameter("that is no name of a systemd unit", param_hint="UNIT")
     for name in containers:
-        if not CONTAINER.fullmatch(name):
+        if not NAMES["container"].fullmatch(name):
             raise click.BadParameter("that is no name of a container", param_hint="--container")
     path, made = _gathered(console, unit or "", containers, user, output, force, timeout or 0.0)
-    if not made.has_log:
-        console.say("no log of a server is in it: there is nothing to diagnose")
+    if not made.readable:
+        console.say("it holds no log: there is nothing to diagnose")
         return ExitStatus.USAGE if made.faults else ExitStatus.NO_ANSWER
     status = diagnose_files(console, [path], **options)
     return ExitStatus.USAGE if made.faults else status
 
 
 def _gathered(
-    console: Console, unit: str, containers: tuple[str, ...], user: bool, output: str | None, force: bool, timeout: float
+    console: Console,
+    unit: str,
+    containers: tuple[str, ...],
+    user: bool,
+    output: str | None,
+    force: bool,
+    timeout: float,
 ) -> tuple[str, Collected]:
     """Makes the bundle; its path, and what is in it."""
     from vdiag import __version__
     from vdiag.intake import pack
-    from vdiag.intake.collect import ABOUT, Limits, about
+    from vdiag.intake.asks import ABOUT
+    from vdiag.intake.collect import Limits, about
     from vdiag.intake.collect import collect as collected
 
     path, packed = _named(console, output)
@@ -94,8 +99,10 @@ def _gathered(
             pack.write(file, members, FOLDER, now, packed)
     except FileExistsError:
         raise click.UsageError(f"{path} is there already; --force replaces it.") from None
-    for what in made.missing:
+    for what in made.missing[:MOST_SAID]:
         console.say(f"missing: {what}")
+    if len(made.missing) > MOST_SAID:
+        console.say(f"missing: {len(made.missing) - MOST_SAID} more, see {FOLDER}/{ABOUT} in the file")
     console.say(f"{path}: {_size(os.path.getsize(path))}, {len(members)} files")
     return path, made
 

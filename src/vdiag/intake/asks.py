@@ -2,9 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from typing import NamedTuple
 
 ABOUT = "collect.md"  # what was asked, what came of it, and all that no rule reads
+
+
+NAMES = {  # what systemd, docker and podman take for one; no pattern, no option
+    "unit": re.compile(r"[A-Za-z0-9_][A-Za-z0-9:_.\\@-]{0,254}"),
+    "container": re.compile(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,254}"),
+}
 
 
 class Ask(NamedTuple):
@@ -15,6 +22,12 @@ class Ask(NamedTuple):
     spare: bool = False  # that the program is not installed is no news
     files: tuple[str, ...] = ()  # read in place of a program
 
+
+SERVERS = (  # what may be meant where nothing was named: the first word of a row is a name
+    ("unit", ("systemctl", "list-units", "--all", "--plain", "--no-legend", "--no-pager", "--type=service")),
+    ("container", ("docker", "ps", "--all", "--format={{.Names}} {{.Image}}")),
+    ("container", ("podman", "ps", "--all", "--format={{.Names}} {{.Image}}")),
+)
 
 MACHINE = (
     Ask(("nvidia-smi",), "nvidia-smi.log"),

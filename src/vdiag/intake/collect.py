@@ -16,14 +16,16 @@ from typing import BinaryIO, NamedTuple
 import msgspec
 
 from vdiag.intake import asks
-from vdiag.intake.asks import ABOUT, Ask
+from vdiag.intake.asks import Ask
 from vdiag.intake.commands import QUESTION, Output, Runner, run
 from vdiag.intake.fetch import KERNEL, Fetched, fetch, kernel_log, properties
 from vdiag.intake.installed import built_for, packages, prefixes
 from vdiag.intake.sources import SourceError
 
-LOGS = ("journal.log", "kernel.log")  # and those of containers
-FENCE = re.compile("~{3,}")
+JOURNAL, KERNEL_LOG = "journal.log", "kernel.log"
+_CONTAINER = re.compile(r"container(?:-\d+)?\.log")
+LEFT_OUT = b"-- vdiag collect left out %d bytes of messages from here on --\n"  # vdiag reads it as a gap
+_FENCE = re.compile("~{3,}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
 _ARGV = re.compile(r"argv\[\]=(.*?) ; [a-z_]+=", re.DOTALL)
 _GROUP = re.compile(r"/[^\x00\n]*")
@@ -58,9 +60,14 @@ class Collected(msgspec.Struct):
     notes: list[str] = []
 
     @property
-    def has_log(self) -> bool:
-        """Whether something is there that a diagnosis can be made of: the machine's state alone says nothing."""
-        return any(name in LOGS or name.startswith("container") for name in self.members)
+    def of_server(self) -> bool:
+        """Whether the log of a server is there: the machine's state alone must not be read as a healthy one's."""
+        return any(name == JOURNAL or _CONTAINER.fullmatch(name) for name in self.members)
+
+    @property
+    def readable(self) -> bool:
+        """Whether there is anything that can be diagnosed."""
+        return self.of_server or KERNEL_LOG in self.members
 
 
 def collect(
@@ -88,6 +95,8 @@ class _Collector:
         self.made = Collected()
 
     def everything(self, unit: str, containers: Sequence[str]) -> Collected:
+        if not unit and not containers:
+            unit, containers = self._server()
         fetched = fetch([unit] if unit else [], containers, user=self._user, runner=self._runner)
         if not fetched.sources:
             fetched.sources += kernel_log(0, runner=self._runner).sources
@@ -102,6 +111,25 @@ class _Collector:
             self._all(asks.STORES, store=store)
         self._packages([word for told in argv for word in told.split()] + self._running(known))
         return self.made
+
+    def _server(self) -> tuple[str, list[str]]:
+        """The one unit or container here whose name or image says that it is vLLM's; nothing where there are more."""
+        found: list[tuple[str, str]] = []
+        for kind, command in asks.SERVERS:
+            taken = self._answer(
+                [*command[:1], *(["--user"] if self._user and kind == "unit" else []), *command[1:]]
+            )
+            rows = [] if taken.problem else taken.data.decode("utf8", "replace").splitlines()
+            first = ((row.split() or [""])[0] for row in rows if "vllm" in row.lower())
+            found += [(kind, name) for name in first if asks.NAMES[kind].fullmatch(name)]
+        if len(found) == 1:
+            kind, name = found[0]
+            self.made.notes.append(f"The {kind} {name} was taken: no other has vllm in its name")
+            return (name, []) if kind == "unit" else ("", [name])
+        several = ", ".join(sorted({name for _, name in found}))
+        self._lacks(f"the log of a server: name one of {several}" if found else
+                    "the log of a server: no unit and no container here has vllm in its name; name yours")  # fmt: skip
+        return "", []
 
     # ---- logs -------------------------------------------------------------------------------------------
 
@@ -118,7 +146,7 @@ class _Collector:
                 taken = Taken(b"", 0, _why(error))
             read = fetched.outputs.get(source.name)
             said = taken.problem or (read.output.complaint if read else "")
-            spare = source.name in fetched.spare
+            spare = source.name in fetched.spare or source.name == KERNEL
             if said:
                 by_hand = fetched.by_hand.get(source.name, "")
                 self._lacks(f"{source.name}: {said}" + (f" (by hand: {by_hand})" if by_hand else ""),
@@ -137,7 +165,7 @@ class _Collector:
                 yield engine, name
 
     def _member(self, name: str, taken: Taken, what: str) -> None:
-        if not taken.data:
+        if not taken.data.strip():
             return
         self.made.members[name] = taken.data
         self.made.contents.append(f"{name}: {what}, {len(taken.data)} bytes{_cut(taken)}")
@@ -185,7 +213,7 @@ class _Collector:
             taken = self._answer(command)
             if ask.spare and "not installed" in taken.problem:
                 continue
-            if ask.member:
+            if ask.member and self.made.of_server:
                 self._member(ask.member, taken, _written(command))
                 self._lacks_answer(_written(command), taken)
                 continue
@@ -246,7 +274,11 @@ class _Collector:
 
     def _packages(self, words: list[str]) -> None:
         """Versions in the server's environment, in the form of `vllm collect-env`; else in the one of this shell."""
-        here = [f"{os.environ[name]}/bin/python" for name in ("VIRTUAL_ENV", "CONDA_PREFIX") if os.environ.get(name)]
+        here = [
+            f"{os.environ[name]}/bin/python"
+            for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
+            if os.environ.get(name)
+        ]
         for prefix in prefixes([*words, *here, *_on_path("vllm")]):
             found = packages(prefix)
             if not found:
@@ -255,7 +287,11 @@ class _Collector:
             if made_for := built_for(prefix):
                 name, _, version = made_for.partition(" ")
                 rows.append(f"{name} used to build PyTorch: {version}")
-            self._member("packages.log", Taken("\n".join([*rows, ""]).encode()), f"installed in {prefix}")
+            taken = Taken("\n".join([*rows, ""]).encode())
+            if self.made.of_server:
+                self._member("packages.log", taken, f"installed in {prefix}")
+            else:
+                self._section(f"installed in {prefix}", taken)
             return
         self._lacks("versions of vLLM and torch: no environment with vLLM was found")
 
@@ -265,10 +301,7 @@ class _Watched:
 
     def __init__(self, output: Output, hung: Callable[[], object]) -> None:
         self._output, self._hung = output, hung
-
-    @property
-    def complaint(self) -> str:
-        return self._output.complaint
+        self.complaint = ""
 
     def readinto(self, buffer: bytearray | memoryview, /) -> int:
         try:
@@ -276,6 +309,8 @@ class _Watched:
         except TimeoutError:
             self._hung()
             raise
+        finally:
+            self.complaint = self._output.complaint
 
     def close(self) -> None:
         self._output.close()
@@ -290,35 +325,32 @@ def take(stream: Output | BinaryIO, head: int, tail: int = 0, most: int = 0) -> 
     Without a `tail` reading stops after `head` bytes. What was read before an error is kept.
     """
     begin, end = bytearray(), bytearray()
-    left, problem = 0, ""
+    total, problem = 0, ""
     piece = bytearray(1 << 16)
     try:
         while size := stream.readinto(piece):  # type: ignore[union-attr]
-            room = head - len(begin)
-            begin += piece[: min(size, room)]
-            end += piece[min(size, room) : size]
-            if not tail and end:
-                left, end = -1, bytearray()
-                break
+            total += size
+            room = min(size, head - len(begin))
+            begin += piece[:room]
+            end += piece[room:size]
+            if end and not tail:
+                return Taken(bytes(begin), -1)
             if len(end) > 2 * tail:
-                left += len(end) - tail
                 del end[:-tail]
-            if most and len(begin) + left + len(end) >= most:
+            if most and total >= most:
                 problem = f"it does not end: reading stopped after {most} bytes"
                 break
     except (OSError, SourceError) as error:
         problem = _why(error)
     finally:
         stream.close()
-    if tail and len(end) > tail:
-        left += len(end) - tail
-        del end[:-tail]
-    if left > 0:
-        end = end[end.find(b"\n") + 1 :]  # half a row would be taken for a whole one
-        kept = bytes(begin[: begin.rfind(b"\n") + 1])
-        left += len(begin) - len(kept)
-        return Taken(kept + b"[... vdiag collect left out %d bytes here ...]\n" % left + bytes(end), left, problem)
-    return Taken(bytes(begin + end), left, problem)
+    if len(begin) + min(len(end), tail) == total:
+        return Taken(bytes(begin + end), 0, problem)
+    end = end[-tail:]
+    # Half a row would be taken for a whole one.
+    first, last = bytes(begin[: begin.rfind(b"\n") + 1]), bytes(end[end.find(b"\n") + 1 :])
+    left = total - len(first) - len(last)
+    return Taken(first + LEFT_OUT % left + last, left, problem)
 
 
 def about(made: Collected, heading: Sequence[str]) -> str:
@@ -328,7 +360,7 @@ def about(made: Collected, heading: Sequence[str]) -> str:
         if told:
             rows += [f"## {title}", "", *(f"- {_row(what)}" for what in told), ""]
     for title, text in made.sections:
-        fence = "~" * max(3, 1 + max((len(run) for run in FENCE.findall(text)), default=0))
+        fence = "~" * max(3, 1 + max((len(run) for run in _FENCE.findall(text)), default=0))
         rows += [f"## {_row(title)}", "", fence, *map(_row, text.rstrip("\n").split("\n")), fence, ""]
     return "\n".join(rows)
 
@@ -339,12 +371,12 @@ def about(made: Collected, heading: Sequence[str]) -> str:
 def _member(source: str, containers: Sequence[str]) -> str:
     """The name of a source's file: it holds no name that a person chose."""
     if source == KERNEL:
-        return "kernel.log"
+        return KERNEL_LOG
     number = next((n for n, name in enumerate(containers, 1) if source.endswith(f" {name}")), 0)
     last = f"-{number}" if len(containers) > 1 else ""
     if source.startswith("log of "):
         return f"container{last}.log"
-    return f"container{last}-inspect.log" if " inspect " in source else "journal.log"
+    return f"container{last}-inspect.log" if " inspect " in source else JOURNAL
 
 
 def _stores(argv: Sequence[str]) -> list[str]:

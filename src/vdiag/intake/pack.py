@@ -28,7 +28,10 @@ def new(path: str, *, replace: bool = False) -> Iterator[BinaryIO]:
     """
     if not replace and os.path.lexists(path):
         raise FileExistsError(17, "is there already", path)
-    number, name = tempfile.mkstemp(prefix=".vdiag-", suffix=".part", dir=os.path.dirname(path) or ".")
+    try:
+        number, name = tempfile.mkstemp(prefix=".vdiag-", suffix=".part", dir=os.path.dirname(path) or ".")
+    except OSError as error:
+        raise OSError(error.errno, error.strerror, path) from None
     try:
         with open(number, "wb") as file:  # mkstemp gives mode 0600
             yield cast(BinaryIO, file)

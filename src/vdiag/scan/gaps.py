@@ -12,6 +12,9 @@ _BLOB = re.compile(r"\[\d+(?:\.\d+)?[BKMGT]? blob data\]")
 _TAG = re.compile(r"(?P<tag>[^\s:\[\]()]+)(?:\[\d+\])?: ?$")
 _SUPPRESSED = re.compile(r"Suppressed (?P<count>\d+) messages from (?P<unit>[\w@.:\\/-]+)")
 _MISSED = re.compile(r"Missed (?P<count>\d+) kernel messages")
+_LEFT_OUT = re.compile(
+    r"^-- vdiag collect left out (?P<count>\d+) bytes of messages from here on --$", re.MULTILINE
+)
 _NONE = re.compile(r"^-- No entries --$", re.MULTILINE)
 _SAID = re.compile(
     r"(?:-- .* --|-- (?:Journal|Logs) begins? at .*|Hint: You are currently not seeing .*|\s*)$"
@@ -63,6 +66,11 @@ class Gaps:
         for m in _MISSED.finditer(text):
             what = "journald missed {n} kernel messages here"
             self.add("missed", line_of(m), what, "dmesg -T", int(m["count"][:15]))
+        for m in _LEFT_OUT.finditer(text):
+            what = (
+                "vdiag collect left out {n} bytes here: of a very long log it takes the beginning and the end"
+            )
+            self.add("left out", line_of(m), what, times=int(m["count"][:15]))
         for m in _NONE.finditer(text):
             what = "journalctl found no entries: wrong unit, boot or time, or no right to read them"
             self.add("none", line_of(m), what, "sudo journalctl --list-boots")

@@ -23,6 +23,7 @@ _FRAME = re.compile(r'File "[^"]+", line \d+, in \S+\s*$')
 _IN_PATH = re.compile(r'\bFile "[^"]*$')
 _IN_FRAME = re.compile(r'\bFile(?: (?:"[^"]*(?:",? ?(?:l(?:i(?:n(?:e(?: \d*,?(?: i?n?)?)?)?)?)?)?)?)?)? ?$')
 _FRAME_BEGUN = re.compile(r'\bFile "[^"\n]+",?(?: line(?: \d+(?:, in .*)?)?)? ?$')
+_ROW = re.compile(r"[|+][^\n]*[|+]")
 _DIGITS = re.compile(r"\d+")
 
 
@@ -106,6 +107,8 @@ class _Joiner:
     def _goes_on(self, before: str, line: str, text: str, full: bool) -> bool:
         if not line.strip(" ^~") and text.strip(" ^~"):
             return False  # carets that happen to end at the width
+        if _ROW.fullmatch(before):
+            return False  # a table's row ends where it should
         if text[:1] == " " and _FRAME.search(line):
             return False  # the code under a frame that is whole
         own = _OWN.match(text) is not None
