@@ -93,7 +93,7 @@ def test_what_the_kernel_says_of_the_main_process_and_its_group_is_taken(tmp_pat
     put(
         tmp_path,
         "proc/4711/environ",
-        "HF_TOKEN=hf_x\0VLLM_LOGGING_LEVEL=DEBUG\0PASSWORD=y\0CUDA_VISIBLE_DEVICES=1\0",
+        "HF_TOKEN=hf_x\0VLLM_LOGGING_LEVEL=DEBUG\0PASSWORD=y\0VLLM_API_KEY=z\0CUDA_VISIBLE_DEVICES=1\0",
     )
     told = dict(collect("vllm", runner=unit(), root=str(tmp_path)).sections)
     assert told["/proc/4711/limits"] == "Max open files 1024\n"
@@ -437,6 +437,89 @@ def test_what_is_no_name_is_refused_before_anything_is_run(
         programs(name, f"touch {tmp_path}/ran")
     assert World().run("collect", *arguments) == 2
     assert {p.name for p in tmp_path.iterdir()} == {"bin"}
+
+
+SECRETS = ("hf_QwErTyUiOpAsDfGhJkLzXcVbNm12345678", "sk-t0p-s3cret-value-42", "hunter2-but-longer")
+
+
+def planted(programs: Callable[[str, str], None], tmp_path: Path) -> None:
+    """Secrets in each place that is read, and a host, a user and an address."""
+    token, key, password = SECRETS
+    start = f"argv[]=/opt/vllm/bin/vllm serve /home/miriam/m --api-key {key} ; ignore_errors=no"
+    (tmp_path / "unit.log").write_text(
+        KV.text
+        + f"2026-09-14T07:42:00+0000 zeus-gpu vllm[7]: INFO args: {{'api_key': ['{key}'], 'host': '10.20.30.40'}}\n"
+    )
+    programs(
+        "journalctl",
+        f'case "$*" in *--unit=vllm*) cat {tmp_path}/unit.log;; *) echo "-- No entries --";; esac',
+    )
+    programs(
+        "systemctl",
+        f"""case "$*" in *cat*) cat <<'END'
+[Service]
+User=miriam
+Environment=HF_TOKEN={token} DB_PASSWORD={password}
+ExecStart=/opt/vllm/bin/vllm serve /home/miriam/m --api-key={key}
+END
+;; *) cat <<'END'
+{STATE}ExecStart={{ path=/opt/vllm/bin/vllm ; {start} }}
+END
+;; esac""",
+    )
+    state = json.loads(inspected())
+    state[0]["Config"] = {"Env": [f"HF_TOKEN={token}", f"DB_PASSWORD={password}"], "Cmd": ["--api-key", key]}
+    programs("docker", f"""case $1 in inspect) cat <<'END'
+{json.dumps(state, indent=4)}
+END
+;; *) echo "2026-09-14T07:41:00.000000001Z Authorization: Bearer {key}";; esac""")  # fmt: skip
+    programs("nvidia-smi", f"echo --api-key {key}")
+
+
+def content(path: Path) -> bytes:
+    with path.open("rb") as file:
+        return zstandard.ZstdDecompressor().stream_reader(file).read()
+
+
+@pytest.mark.parametrize("options", [[], ["--redact"]])
+def test_no_secret_is_in_the_bundle_or_in_what_is_said(
+    options: list[str], programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    planted(programs, tmp_path)
+    world = World()
+    assert world.run("collect", "vllm", "-c", "srv", "-o", "x.tar.zst", *options) == 1, world.err.getvalue()
+    held = content(tmp_path / "x.tar.zst")
+    for secret in SECRETS:
+        assert secret.encode() not in held
+        assert secret not in world.printed + world.err.getvalue()
+
+
+def test_names_go_only_if_asked_and_what_was_done_is_said(
+    programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    planted(programs, tmp_path)
+    for options, there in ((["-o", "plain.tar.zst"], True), (["-o", "red.tar.zst", "--redact"], False)):
+        world = World()
+        world.run("collect", "vllm", *options)
+        held = content(tmp_path / options[1])
+        for name in (b"zeus-gpu", b"miriam", b"10.20.30.40"):
+            assert (name in held) == there, name
+        assert ("--redact replaces them" in world.err.getvalue()) == there
+        assert (b"--redact replaces them" in held) == there
+
+
+def test_a_redacted_bundle_has_the_same_diagnosis(
+    programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    planted(programs, tmp_path)
+    answers = []
+    for options in ([], ["--redact", "--force"]):
+        world = World()
+        world.run("collect", "vllm", "-o", "x.tar.zst", "--format", "json", *options)
+        first = json.loads(world.printed)["diagnoses"][0]
+        answers.append((first["rule"], first["line"], first["confidence"]))
+    assert answers[0] == answers[1]
+    assert answers[0][:2] == ("kv-cache-too-small", KV.line)
 
 
 def test_ctrl_c_leaves_no_half_file(programs: Callable[[str, str], None], tmp_path: Path) -> None:

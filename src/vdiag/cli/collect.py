@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -23,6 +24,11 @@ Examples:
   sudo vdiag collect vllm -o /tmp/vllm.tar.zst"""
 
 FOLDER = "collect"  # in the bundle
+NAMES_GONE = "Secrets, names, addresses and prompts are replaced. Look it over before you send it."
+NAMES_STAY = (
+    "Secrets that were found are replaced; host and user names, addresses and prompts are still in it. "
+    "--redact replaces them too. Look it over before you send it."
+)
 MOST_SAID = 8  # lines about what is missing; all of it stands in the bundle
 
 
@@ -53,8 +59,9 @@ def collect(
 
     Into one file go: the journal of UNIT since its last start or a container's log, the kernel log of that time,
     what systemd or docker knows of it, its limits, the cards and who uses them, disks, memory, and the versions
-    beside vLLM. What cannot be had is noted. Nothing is changed on the machine, and nothing is sent anywhere.
-    `vdiag FILE` reads the file again.
+    beside vLLM. What cannot be had is noted. Secrets that are found are replaced; --redact replaces names,
+    addresses and prompts too. Nothing is changed on the machine, and nothing is sent anywhere. `vdiag FILE` reads
+    the file again.
     """
     from vdiag.intake.asks import NAMES
 
@@ -66,6 +73,8 @@ def collect(
     path, made = _gathered(console, unit or "", containers, user, output, force, timeout or 0.0)
     if not made.readable:
         console.say("it holds no log: there is nothing to diagnose")
+        if console.redaction is not None:
+            console.redaction.write_map()
         return ExitStatus.USAGE if made.faults else ExitStatus.NO_ANSWER
     status = diagnose_files(console, [path], **options)
     return ExitStatus.USAGE if made.faults else status
@@ -92,19 +101,32 @@ def _gathered(
     try:
         with pack.new(path, replace=force) as file:
             made = collected(unit, containers, user=user, limits=Limits(seconds=timeout))
+            when = time.strftime("%Y-%m-%d %H:%M:%S", time.gmtime(now))
             heading = [
-                f"By vdiag {__version__}, {time.strftime('%Y-%m-%d %H:%M:%S', time.gmtime(now))} UTC.",
+                f"By vdiag {__version__}, {when} UTC. {NAMES_GONE if console.redaction else NAMES_STAY}"
             ]
-            members = {ABOUT: about(made, heading).encode(), **made.members}
+            members = _cleaned(console, {ABOUT: about(made, heading).encode(), **made.members})
             pack.write(file, members, FOLDER, now, packed)
     except FileExistsError:
         raise click.UsageError(f"{path} is there already; --force replaces it.") from None
+    for note in made.notes:
+        console.say(note)
     for what in made.missing[:MOST_SAID]:
         console.say(f"missing: {what}")
     if len(made.missing) > MOST_SAID:
         console.say(f"missing: {len(made.missing) - MOST_SAID} more, see {FOLDER}/{ABOUT} in the file")
     console.say(f"{path}: {_size(os.path.getsize(path))}, {len(members)} files")
+    console.say(NAMES_GONE if console.redaction else NAMES_STAY)
     return path, made
+
+
+def _cleaned(console: Console, members: Mapping[str, bytes]) -> dict[str, bytes]:
+    """The files of the bundle without secrets; with --redact without names, addresses and prompts as well."""
+    if console.redaction is not None:
+        return console.redaction.files(members)
+    from vdiag.cli.redaction import without_secrets
+
+    return without_secrets(members)
 
 
 def _named(console: Console, output: str | None) -> tuple[str, str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
@@ -48,6 +48,10 @@ class Redaction:
     def text(self, text: str) -> str:
         """A message redacted."""
         return self._redactor.text(text)
+
+    def files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
+        """Files that belong together, redacted: what one of them tells is replaced in all."""
+        return redacted(files, self._redactor)
 
     def report(self, report: Report) -> Report:
         """A report redacted; the map is written anew."""
@@ -97,6 +101,20 @@ class _Heard:
 
 def _hearing(opened: Callable[[], BinaryIO], redaction: Redaction) -> Callable[[], BinaryIO]:
     return lambda: cast(BinaryIO, _Heard(opened(), redaction))
+
+
+def redacted(files: Mapping[str, bytes], redactor: Redactor) -> dict[str, bytes]:
+    """Files that belong together by one redactor."""
+    for data in files.values():
+        redactor.learn(data.decode("utf-8", "surrogateescape"))
+    return {name: b"".join(redactor.blocks([data])) for name, data in files.items()}
+
+
+def without_secrets(files: Mapping[str, bytes]) -> dict[str, bytes]:
+    """Files whose secrets are gone; names, addresses and prompts stay."""
+    from vdiag.redact.book import NAMES, TEXTS
+
+    return redacted(files, Redactor(keep=(*NAMES, *TEXTS)))
 
 
 def on_redact(context: click.Context) -> Redaction:

@@ -78,7 +78,7 @@ PROPERTIES = (
     "DevicePolicy", "DeviceAllow", "PrivateTmp", "ProtectSystem", "ProtectHome", "ReadWritePaths",
 )  # fmt: skip
 
-# Variables of the server's process that decide how it runs; none of them holds a secret.
+# Variables of the server's process that decide how it runs, but for keys and passwords among them.
 VARIABLES = (
     "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "CUDA_HOME",
     "CUDA_LAUNCH_BLOCKING", "CUDA_DEVICE_ORDER", "LD_LIBRARY_PATH", "LD_PRELOAD", "HF_HOME", "HF_HUB_CACHE",

@@ -27,6 +27,7 @@ _CONTAINER = re.compile(r"container(?:-\d+)?\.log")
 LEFT_OUT = b"-- vdiag collect left out %d bytes of messages from here on --\n"  # vdiag reads it as a gap
 _FENCE = re.compile("~{3,}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
+_SECRET = re.compile("KEY|TOKEN|SECRET|PASS")
 _ARGV = re.compile(r"argv\[\]=(.*?) ; [a-z_]+=", re.DOTALL)
 _GROUP = re.compile(r"/[^\x00\n]*")
 
@@ -34,8 +35,8 @@ _GROUP = re.compile(r"/[^\x00\n]*")
 class Limits(msgspec.Struct, frozen=True):
     """How much is taken, in bytes, and waited for, in seconds."""
 
-    log_head: int = 16 << 20  # of a log its beginning, where the server tells what it is
-    log_tail: int = 48 << 20  # and its end, where it failed
+    log_head: int = 8 << 20  # of a log its beginning, where the server tells what it is
+    log_tail: int = 24 << 20  # and its end, where it failed
     log_read: int = 8 << 30  # read in search of the end
     answer: int = 256 << 10  # of anything else
     seconds: float = 0.0  # for each command; 0: 10 for a question, 60 for a log
@@ -197,7 +198,12 @@ class _Collector:
         rows = taken.data.decode("utf8", "replace").split("\0")
         exact = {name for name in asks.VARIABLES if not name.endswith("*")}
         begins = tuple(name[:-1] for name in asks.VARIABLES if name.endswith("*"))
-        kept = [row for row in rows if (name := row.partition("=")[0]) in exact or name.startswith(begins)]
+        named = [(row.partition("=")[0], row) for row in rows]
+        kept = [
+            row
+            for name, row in named
+            if name in exact or (name.startswith(begins) and not _SECRET.search(name))
+        ]
         shown = Taken("\n".join(sorted(kept)).encode(), 0, taken.problem)
         self._section(f"{path} (what decides how vLLM runs)", shown)
 
