@@ -159,6 +159,25 @@ def test_versions_are_those_of_the_servers_own_environment(tmp_path: Path) -> No
     ]  # fmt: skip
 
 
+def test_the_versions_of_another_environment_are_not_taken_for_the_units(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(tmp_path, "lib/python3.12/site-packages/vllm-0.9.0.dist-info/METADATA", "")
+    monkeypatch.setenv("VIRTUAL_ENV", str(tmp_path))
+    made = collect("vllm", runner=unit(), root=str(tmp_path))
+    assert "packages.log" not in made.members
+    assert any("versions of vLLM" in what for what in made.missing)
+    assert "[pip3] vllm==0.9.0\n" in dict(collect(runner=Machine()).sections).values()
+
+
+def test_a_key_that_looks_like_a_path_is_no_path() -> None:
+    start = "ExecStart={ path=/opt/v ; argv[]=/opt/v serve /srv/m --api-key /Ab3+x= --download-dir=/srv/d ; x=y }\n"
+    world = unit(systemctl=lambda: Printed(STATE + start))
+    collect("vllm", runner=world)
+    asked = [command[-1] for command in world.ran if command[:2] == ["df", "-h"]]
+    assert asked == ["/dev/shm", "/srv/m", "/srv/d"]
+
+
 def test_an_environment_without_vllm_tells_no_versions(tmp_path: Path) -> None:
     put(tmp_path, "lib/python3.12/site-packages/torch-2.8.0.dist-info/METADATA", "")
     assert packages(str(tmp_path)) == {}
@@ -474,6 +493,7 @@ END
 END
 ;; *) echo "2026-09-14T07:41:00.000000001Z Authorization: Bearer {key}";; esac""")  # fmt: skip
     programs("nvidia-smi", f"echo --api-key {key}")
+    programs("lscpu", f"echo HF_TOKEN={token}; exit 3")
 
 
 def content(path: Path) -> bytes:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
 import click
@@ -91,12 +90,14 @@ def _gathered(
 ) -> tuple[str, Collected]:
     """Makes the bundle; its path, and what is in it."""
     from vdiag import __version__
+    from vdiag.cli.redaction import Redaction
     from vdiag.intake import pack
     from vdiag.intake.asks import ABOUT
     from vdiag.intake.collect import Limits, about
     from vdiag.intake.collect import collect as collected
 
     path, packed = _named(console, output)
+    redaction = console.redaction or Redaction(secrets_only=True)
     now = time.time()
     try:
         with pack.new(path, replace=force) as file:
@@ -105,28 +106,19 @@ def _gathered(
             heading = [
                 f"By vdiag {__version__}, {when} UTC. {NAMES_GONE if console.redaction else NAMES_STAY}"
             ]
-            members = _cleaned(console, {ABOUT: about(made, heading).encode(), **made.members})
+            members = redaction.files({ABOUT: about(made, heading).encode(), **made.members})
             pack.write(file, members, FOLDER, now, packed)
     except FileExistsError:
         raise click.UsageError(f"{path} is there already; --force replaces it.") from None
     for note in made.notes:
-        console.say(note)
+        console.say(redaction.text(note))
     for what in made.missing[:MOST_SAID]:
-        console.say(f"missing: {what}")
+        console.say(f"missing: {redaction.text(what)}")
     if len(made.missing) > MOST_SAID:
         console.say(f"missing: {len(made.missing) - MOST_SAID} more, see {FOLDER}/{ABOUT} in the file")
     console.say(f"{path}: {_size(os.path.getsize(path))}, {len(members)} files")
     console.say(NAMES_GONE if console.redaction else NAMES_STAY)
     return path, made
-
-
-def _cleaned(console: Console, members: Mapping[str, bytes]) -> dict[str, bytes]:
-    """The files of the bundle without secrets; with --redact without names, addresses and prompts as well."""
-    if console.redaction is not None:
-        return console.redaction.files(members)
-    from vdiag.cli.redaction import without_secrets
-
-    return without_secrets(members)
 
 
 def _named(console: Console, output: str | None) -> tuple[str, str]:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, BinaryIO, cast
 import click
 
 from vdiag.redact import Redactor
+from vdiag.redact.book import NAMES, TEXTS
 
 if TYPE_CHECKING:
     from vdiag.cli.console import Console
@@ -19,8 +20,8 @@ if TYPE_CHECKING:
 class Redaction:
     """One redactor for all that a command puts out; `map_file` gets what stands behind the pseudonyms at its end."""
 
-    def __init__(self) -> None:
-        self._redactor = Redactor()
+    def __init__(self, *, secrets_only: bool = False) -> None:
+        self._redactor = Redactor(keep=(*NAMES, *TEXTS) if secrets_only else ())
         self.map_file = ""
         self._written = False
         self._rest = b""
@@ -51,7 +52,9 @@ class Redaction:
 
     def files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Files that belong together, redacted: what one of them tells is replaced in all."""
-        return redacted(files, self._redactor)
+        for data in files.values():
+            self._redactor.learn(data.decode("utf-8", "surrogateescape"))
+        return {name: b"".join(self._redactor.blocks([data])) for name, data in files.items()}
 
     def report(self, report: Report) -> Report:
         """A report redacted; the map is written anew."""
@@ -101,20 +104,6 @@ class _Heard:
 
 def _hearing(opened: Callable[[], BinaryIO], redaction: Redaction) -> Callable[[], BinaryIO]:
     return lambda: cast(BinaryIO, _Heard(opened(), redaction))
-
-
-def redacted(files: Mapping[str, bytes], redactor: Redactor) -> dict[str, bytes]:
-    """Files that belong together by one redactor."""
-    for data in files.values():
-        redactor.learn(data.decode("utf-8", "surrogateescape"))
-    return {name: b"".join(redactor.blocks([data])) for name, data in files.items()}
-
-
-def without_secrets(files: Mapping[str, bytes]) -> dict[str, bytes]:
-    """Files whose secrets are gone; names, addresses and prompts stay."""
-    from vdiag.redact.book import NAMES, TEXTS
-
-    return redacted(files, Redactor(keep=(*NAMES, *TEXTS)))
 
 
 def on_redact(context: click.Context) -> Redaction:

@@ -22,6 +22,7 @@ from vdiag.intake.fetch import KERNEL, Fetched, fetch, kernel_log, properties
 from vdiag.intake.installed import built_for, packages, prefixes
 from vdiag.intake.sources import SourceError
 
+MOST_STORES = 4  # paths whose disks are looked at
 JOURNAL, KERNEL_LOG = "journal.log", "kernel.log"
 _CONTAINER = re.compile(r"container(?:-\d+)?\.log")
 LEFT_OUT = b"-- vdiag collect left out %d bytes of messages from here on --\n"  # vdiag reads it as a gap
@@ -110,7 +111,10 @@ class _Collector:
         self._all(asks.MACHINE)
         for store in _stores(argv):
             self._all(asks.STORES, store=store)
-        self._packages([word for told in argv for word in told.split()] + self._running(known))
+        if unit or not containers:  # a container's environment is its image
+            self._packages(
+                [word for told in argv for word in told.split()] + self._running(known), bool(unit)
+            )
         return self.made
 
     def _server(self) -> tuple[str, list[str]]:
@@ -278,14 +282,17 @@ class _Collector:
         line = self._file(f"/proc/{pid}/cmdline").data
         return [word.decode("utf8", "replace") for word in line.split(b"\0")[:2]]
 
-    def _packages(self, words: list[str]) -> None:
-        """Versions in the server's environment, in the form of `vllm collect-env`; else in the one of this shell."""
+    def _packages(self, words: list[str], known: bool) -> None:
+        """Versions in the server's environment, in the form of `vllm collect-env`.
+
+        Where no server is `known`, in the one of this shell; else that would be another's.
+        """
         here = [
             f"{os.environ[name]}/bin/python"
             for name in ("VIRTUAL_ENV", "CONDA_PREFIX")
             if os.environ.get(name)
         ]
-        for prefix in prefixes([*words, *here, *_on_path("vllm")]):
+        for prefix in prefixes(words if known else [*here, *_on_path("vllm")]):
             found = packages(prefix)
             if not found:
                 continue
@@ -299,7 +306,12 @@ class _Collector:
             else:
                 self._section(f"installed in {prefix}", taken)
             return
-        self._lacks("versions of vLLM and torch: no environment with vLLM was found")
+        whose = (
+            "the unit's command leads to no environment with vLLM"
+            if known
+            else "no environment with vLLM is here"
+        )
+        self._lacks(f"versions of vLLM and torch: {whose}")
 
 
 class _Watched:
@@ -389,11 +401,14 @@ def _stores(argv: Sequence[str]) -> list[str]:
     """Absolute paths that a server was given: models, caches, templates. At most a few."""
     found: list[str] = []
     for told in argv:
+        option = ""
         for word in told.split()[1:]:
-            path = word.partition("=")[2] if word.startswith("-") else word
-            if path.startswith("/") and path not in found:
+            name, _, value = word.partition("=")
+            path = value if word.startswith("-") else word
+            option = name if word.startswith("-") else option
+            if path.startswith("/") and path not in found and not _SECRET.search(option.upper()):
                 found.append(path)
-    return found[:4]
+    return found[:MOST_STORES]
 
 
 def _on_path(program: str) -> list[str]:
