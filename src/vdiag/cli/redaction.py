@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
 import click
@@ -15,6 +15,9 @@ if TYPE_CHECKING:
     from vdiag.cli.console import Console
     from vdiag.intake import Source
     from vdiag.model import Report
+
+
+PIECE = 1 << 20  # bytes
 
 
 class Redaction:
@@ -53,8 +56,10 @@ class Redaction:
     def files(self, files: Mapping[str, bytes]) -> dict[str, bytes]:
         """Files that belong together, redacted: what one of them tells is replaced in all."""
         for data in files.values():
-            self._redactor.learn(data.decode("utf-8", "surrogateescape"))
-        return {name: b"".join(self._redactor.blocks([data])) for name, data in files.items()}
+            for piece in _pieces(data):
+                self.heard(piece)
+            self.ended()
+        return {name: b"".join(self._redactor.blocks(_pieces(data))) for name, data in files.items()}
 
     def report(self, report: Report) -> Report:
         """A report redacted; the map is written anew."""
@@ -74,6 +79,11 @@ class Redaction:
         with open(os.open(self.map_file, os.O_WRONLY | how, 0o600), "wb") as file:
             file.write(made)
         self._written = True
+
+
+def _pieces(data: bytes) -> Iterator[bytes]:
+    """A file in pieces, so that memory holds no copies of a whole one."""
+    return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
 
 
 class _Heard:

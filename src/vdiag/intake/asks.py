@@ -50,7 +50,6 @@ UNIT = (Ask(("systemctl", "{manager}", "cat", "--no-pager", "--", "{unit}")),)
 
 STORES = (  # {store}: where the server keeps models; another file system than the rest, often one that hangs
     Ask(("df", "-h", "--", "{store}")),
-    Ask(("df", "-i", "--", "{store}")),
 )
 
 PROCESS = (Ask(files=("/proc/{pid}/limits", "/proc/{pid}/cgroup")),)

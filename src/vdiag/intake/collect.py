@@ -6,6 +6,7 @@ is changed, and nothing but programs of this machine is asked.
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shlex
@@ -209,7 +210,9 @@ class _Collector:
             if name in exact or (name.startswith(begins) and not _SECRET.search(name))
         ]
         shown = Taken("\n".join(sorted(kept)).encode(), 0, taken.problem)
-        self._section(f"{path} (what decides how vLLM runs)", shown)
+        self._section(
+            f"{path} (what decides how vLLM runs)", shown, quiet=taken.problem == os.strerror(errno.ENOENT)
+        )
 
     def _all(self, table: Sequence[Ask], **known: str) -> None:
         for ask in table:
