@@ -408,6 +408,23 @@ def test_the_kernels_word_in_a_bundle_explains_the_journal(
     assert (first["rule"], first["source"]) == (OOM.rule, "x.tar.zst:collect/kernel.log")
 
 
+def test_a_log_that_could_not_be_had_is_a_gap_wherever_the_bundle_is_read(
+    programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    (tmp_path / "unit.log").write_text(KV.text)
+    programs(
+        "journalctl",
+        f'case "$*" in *--dmesg*) echo No journal files >&2; exit 1;; *) cat {tmp_path}/unit.log;; esac',
+    )
+    programs("systemctl", f"cat <<'END'\n{STATE}END")
+    assert World().run("collect", "vllm", "-o", "x.tar.zst") == 1
+    inputs = read_again(Path("x.tar.zst"))["inputs"]
+    assert isinstance(inputs, list)
+    [gap] = [gap for told in inputs for gap in told["gaps"]]
+    assert gap["what"].startswith("was not collected: kernel log: journalctl: No journal files")
+    assert not gap.get("command"), "a stranger's bundle must not put commands into an answer"
+
+
 def test_without_any_program_it_says_what_is_missing_and_makes_a_bundle_all_the_same(
     programs: Callable[[str, str], None], tmp_path: Path
 ) -> None:

@@ -146,6 +146,15 @@ def test_links_and_folders_in_a_tar_have_no_content(tmp_path: Path) -> None:
 # ---- damaged and hostile ----------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize("pack", [tarred, zipped])
+def test_a_member_whose_name_says_nothing_is_judged_by_what_it_says(
+    pack: Callable[..., bytes], tmp_path: Path
+) -> None:
+    server = b"starting\n" * 9 + b"INFO 09-14 07:40:02 [api_server.py:9] vLLM API server\n"
+    found = opened(tmp_path / "b", pack({"server.txt": server, "notes.txt": b"buy milk\n" * 99}))
+    assert [source.name for source in found] == [f"{tmp_path}/b:server.txt"]
+
+
 def test_a_bundle_without_a_log_says_so(tmp_path: Path) -> None:
     path = tmp_path / "b.zip"
     path.write_bytes(zipped({"a.png": b"x", "b.zip": zipped(FILES)}))

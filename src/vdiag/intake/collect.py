@@ -377,7 +377,7 @@ def take(stream: Output | BinaryIO, head: int, tail: int = 0, most: int = 0) -> 
 def about(made: Collected, heading: Sequence[str]) -> str:
     """ABOUT: what the bundle holds, what is missing, and the answers that no rule reads, in Markdown."""
     rows = ["# What vdiag collect gathered", "", *heading, ""]
-    for title, told in (("Files", made.contents), ("Notes", made.notes), ("Missing", made.missing)):
+    for title, told in (("Missing", made.missing), ("Notes", made.notes), ("Files", made.contents)):
         if told:
             rows += [f"## {title}", "", *(f"- {_row(what)}" for what in told), ""]
     for title, text in made.sections:

@@ -39,6 +39,7 @@ _OTHER_NAME = re.compile(
     r"|(?:^|/)(?:requirements|constraints|license|copying|readme|notice|changelog|vocab|merges)[^/]*$",
     re.IGNORECASE,
 )
+_LACKING = re.compile(r"^- ((?:journal|log of|kernel)\b.{1,200}?) \(by hand: .*\)$", re.MULTILINE)
 _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst|zstd)$", re.IGNORECASE)
 _SPEAKS = re.compile(rb"\d\d:\d\d:\d\d|Traceback \(most|\b(?:ERROR|WARNING|INFO|Error)\b")
 
@@ -65,6 +66,7 @@ def choose(
     """The logs among the entries, of too many those written last. `of` names the folder or bundle in what is said."""
     logs: list[Entry] = []
     other: list[str] = []
+    missing: list[Gap] = []
     unseen = False
     for seen, entry in enumerate(entries):
         unseen = seen == MOST_ENTRIES
@@ -72,7 +74,9 @@ def choose(
             break
         if is_log(entry):
             logs.append(entry)
-        elif not entry.name.endswith(f"/{ABOUT}"):  # vdiag's own remarks are no loss
+        elif entry.name.endswith(f"/{ABOUT}"):
+            missing += _lacking(entry)
+        else:
             other.append(entry.name)
     taken: set[int] = set()
     total = 0
@@ -83,7 +87,7 @@ def choose(
     kept = [entry for i, entry in enumerate(logs) if i in taken]
     beyond = [entry.name for i, entry in enumerate(logs) if i not in taken]
     beyond += ["what comes after the first files"] if unseen else []
-    gaps = []
+    gaps = missing
     if beyond:
         gaps.append(
             Gap(what=f"left out of {of}, because it holds too much to read at once: {_listed(beyond, of)}",
@@ -92,6 +96,18 @@ def choose(
     if other and kept:
         gaps.append(Gap(what=f"left out of {of}, because they do not look like logs: {_listed(other, of)}"))
     return Choice(kept, gaps)
+
+
+def _lacking(entry: Entry) -> list[Gap]:
+    """The logs that `vdiag collect` could not get, by its own remarks. Their commands are not passed on.
+
+    The file comes from another machine, and what is printed as a command gets typed.
+    """
+    try:
+        told = _head(entry).decode("utf8", "replace")
+    except Exception:  # what can't be read says nothing
+        return []
+    return [Gap(what=f"was not collected: {found[1]}") for found in _LACKING.finditer(told)][:NAMED]
 
 
 def is_log(entry: Entry) -> bool:
@@ -104,12 +120,25 @@ def is_log(entry: Entry) -> bool:
     if short.endswith(".json") and not named:
         return False
     try:
-        stream = decompressed(entry.open(), entry.name)
-        head = stream.read(HEAD) or b""
-        stream.close()
+        head = _head(entry)
     except Exception:  # what can't be read is told when it is read, if its name says that it is a log
         return named
     return not looks_binary(head) and (named or _SPEAKS.search(head) is not None)
+
+
+def _head(entry: Entry) -> bytes:
+    """The first bytes of a file, decompressed; a stream may give them in small pieces."""
+    stream = decompressed(entry.open(), entry.name)
+    head = b""
+    try:
+        while len(head) < HEAD and (piece := stream.read(HEAD - len(head))):
+            head += piece
+    except Exception:  # damaged further on, which is told when it is read
+        if not head:
+            raise
+    finally:
+        stream.close()
+    return head
 
 
 def walk(folder: str, lost: list[OSError]) -> Iterator[Entry]:
