@@ -287,6 +287,17 @@ def test_without_a_library_for_zstd_it_is_gzip(tmp_path: Path, monkeypatch: pyte
         assert tar.getnames() == ["collect/a.log"]
 
 
+def test_a_name_does_not_promise_zstd_where_it_is_gzip(
+    programs: Callable[[str, str], None], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pack, "_zstd", lambda: None)
+    world = World()
+    assert world.run("collect", "-o", "x.tar.zst") == 3
+    assert "x.tar.gz is made with gzip" in world.err.getvalue()
+    with tarfile.open(tmp_path / "x.tar.gz", "r:gz") as tar:
+        assert tar.getnames() == [f"collect/{ABOUT}"]
+
+
 @pytest.mark.parametrize("error", [KeyboardInterrupt, OSError])
 def test_where_it_breaks_off_nothing_is_left(error: type[BaseException], tmp_path: Path) -> None:
     def broken() -> None:
@@ -406,6 +417,39 @@ def test_the_kernels_word_in_a_bundle_explains_the_journal(
     assert world.run("collect", "vllm", "-o", "x.tar.zst", "--format", "json") == 1, world.err.getvalue()
     first = json.loads(world.printed)["diagnoses"][0]
     assert (first["rule"], first["source"]) == (OOM.rule, "x.tar.zst:collect/kernel.log")
+
+
+def test_a_healthy_server_on_a_healthy_machine_raises_no_alarm(
+    programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    """State as programs print it, with figures and words that look like trouble, is no trouble."""
+    (tmp_path / "unit.log").write_text(sample("healthy-busy").text)
+    put(tmp_path, "env/bin/vllm", f"#!{tmp_path}/env/bin/python3\n")
+    put(tmp_path, "env/lib/python3.12/site-packages/vllm-0.11.0.dist-info/METADATA", "")
+    programs(
+        "journalctl", f'case "$*" in *--dmesg*) echo "-- No entries --";; *) cat {tmp_path}/unit.log;; esac'
+    )
+    programs(
+        "systemctl",
+        f"cat <<'END'\n{STATE}Result=success\nExecStart={{ argv[]={tmp_path}/env/bin/vllm serve m ; x=y }}\n"
+        "OOMPolicy=stop\nMemoryMax=infinity\nEND",
+    )
+    programs("nvidia-smi", f"[ $# -eq 0 ] && cat <<'END'\n{CARDS}END\necho 'Ecc Errors: Double Bit 0, Xid 0'")
+    programs("df", "echo '/dev/sda1 100G 100G 0 100% /'; echo 'No space left on device'")
+    world = World()
+    assert world.run("collect", "vllm", "-o", "x.tar.zst", "--format", "json") == 0, world.err.getvalue()
+    report = json.loads(world.printed)
+    assert report["verdict"] == "healthy"
+    assert not report["also_seen"]
+    assert "x.tar.zst:collect/packages.log" in [told["name"] for told in report["inputs"]]
+
+
+def test_the_owner_can_keep_what_was_replaced(programs: Callable[[str, str], None], tmp_path: Path) -> None:
+    planted(programs, tmp_path)
+    World().run("collect", "vllm", "-o", "x.tar.zst", "--redact-map", "map.json")
+    kept = json.loads((tmp_path / "map.json").read_text())
+    assert "zeus-gpu" in kept.values()
+    assert b"zeus-gpu" not in content(tmp_path / "x.tar.zst")
 
 
 def test_a_log_that_could_not_be_had_is_a_gap_wherever_the_bundle_is_read(
