@@ -127,6 +127,23 @@ def test_containers_are_numbered_since_their_names_are_not_file_names() -> None:
     assert {"container-1.log", "container-2.log", "container-2-inspect.log"} <= made.members.keys()
 
 
+def test_without_a_servers_log_the_kernel_is_shown_and_not_blamed() -> None:
+    """What the kernel killed, at any time since the boot, need not be the server."""
+    kill = (
+        "Sep 12 01:00:00 box kernel: Out of memory: Killed process 17 (python) total-vm:9kB, anon-rss:9kB\n"
+    )
+    world = Machine(**docker(inspected(OOMKilled=True), ""), **{"--dmesg": lambda: Printed(kill)})
+    for made in (
+        collect(runner=world),
+        collect(containers=["none"], runner=Machine(**{"--dmesg": lambda: Printed(kill)})),
+    ):
+        assert not made.members
+        assert kill in dict(made.sections).values()
+    silent = collect(containers=["srv"], runner=world)
+    assert not silent.members
+    assert any("OOMKilled" in text for _, text in silent.sections)
+
+
 def test_where_nothing_is_named_the_one_unit_of_vllm_is_taken() -> None:
     listed = "ssh.service loaded active running OpenSSH\nvllm-chat.service loaded failed failed vLLM\n"
     made = collect(runner=unit(**{"systemctl_list-units": lambda: Printed(listed)}))
@@ -218,7 +235,7 @@ def test_a_log_that_is_forbidden_is_told_with_the_command_to_type_and_blames_the
     made = collect("vllm", runner=unit(journalctl=lambda: Printed(error="Permission denied")))
     [what] = made.faults
     assert what.startswith("journal of vllm: Permission denied (by hand: sudo journalctl --unit=vllm")
-    assert not made.readable
+    assert not made.of_server
 
 
 @pytest.mark.parametrize("size", [0, 1, 99, 100, 101, 149, 150, 151, 1000, 5000])
@@ -476,7 +493,7 @@ def test_without_any_program_it_says_what_is_missing_and_makes_a_bundle_all_the_
     assert world.run("collect") == 3
     told = world.err.getvalue()
     assert "nvidia-smi is not installed" in told
-    assert "it holds no log" in told
+    assert "it holds no log of a server" in told
     [path] = tmp_path.glob("vdiag-collect-*.tar.zst")
     assert [member.name for member in members(path)] == [f"collect/{ABOUT}"]
     assert World().run(str(path)) == 2, "the state of a machine alone is no healthy server"

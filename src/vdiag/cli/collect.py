@@ -70,8 +70,8 @@ def collect(
         if not NAMES["container"].fullmatch(name):
             raise click.BadParameter("that is no name of a container", param_hint="--container")
     path, made = _gathered(console, unit or "", containers, user, output, force, timeout or 0.0)
-    if not made.readable:
-        console.say("it holds no log: there is nothing to diagnose")
+    if not made.of_server:
+        console.say("it holds no log of a server: there is nothing to diagnose")
         if console.redaction is not None:
             console.redaction.write_map()
         return ExitStatus.USAGE if made.faults else ExitStatus.NO_ANSWER

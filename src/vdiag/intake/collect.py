@@ -24,8 +24,7 @@ from vdiag.intake.installed import built_for, packages, prefixes
 from vdiag.intake.sources import SourceError
 
 MOST_STORES = 4  # paths whose disks are looked at
-JOURNAL, KERNEL_LOG = "journal.log", "kernel.log"
-_CONTAINER = re.compile(r"container(?:-\d+)?\.log")
+_SERVER = re.compile(r"journal\.log|container(?:-\d+)?\.log")  # the log of a server
 LEFT_OUT = b"-- vdiag collect left out %d bytes of messages from here on --\n"  # vdiag reads it as a gap
 _FENCE = re.compile("~{3,}")
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f\x80-\x9f\u2028\u2029\u202a-\u202e\u2066-\u2069]")
@@ -64,13 +63,11 @@ class Collected(msgspec.Struct):
 
     @property
     def of_server(self) -> bool:
-        """Whether the log of a server is there: the machine's state alone must not be read as a healthy one's."""
-        return any(name == JOURNAL or _CONTAINER.fullmatch(name) for name in self.members)
+        """Whether the log of a server is there; without one nothing else is laid out to be read.
 
-    @property
-    def readable(self) -> bool:
-        """Whether there is anything that can be diagnosed."""
-        return self.of_server or KERNEL_LOG in self.members
+        A machine in order is no healthy server, and an old kill in the kernel's log no failure of it.
+        """
+        return any(_SERVER.fullmatch(name) for name in self.members)
 
 
 def collect(
@@ -173,6 +170,9 @@ class _Collector:
     def _member(self, name: str, taken: Taken, what: str) -> None:
         if not taken.data.strip():
             return
+        if not self.made.of_server and not _SERVER.fullmatch(name):
+            self._section(what, taken._replace(data=taken.data[-self._limits.answer :], problem=""))
+            return
         self.made.members[name] = taken.data
         self.made.contents.append(f"{name}: {what}, {len(taken.data)} bytes{_cut(taken)}")
 
@@ -226,7 +226,7 @@ class _Collector:
             taken = self._answer(command)
             if ask.spare and "not installed" in taken.problem:
                 continue
-            if ask.member and self.made.of_server:
+            if ask.member:
                 self._member(ask.member, taken, _written(command))
                 self._lacks_answer(_written(command), taken)
                 continue
@@ -304,10 +304,7 @@ class _Collector:
                 name, _, version = made_for.partition(" ")
                 rows.append(f"{name} used to build PyTorch: {version}")
             taken = Taken("\n".join([*rows, ""]).encode())
-            if self.made.of_server:
-                self._member("packages.log", taken, f"installed in {prefix}")
-            else:
-                self._section(f"installed in {prefix}", taken)
+            self._member("packages.log", taken, f"installed in {prefix}")
             return
         whose = (
             "the unit's command leads to no environment with vLLM"
@@ -392,12 +389,12 @@ def about(made: Collected, heading: Sequence[str]) -> str:
 def _member(source: str, containers: Sequence[str]) -> str:
     """The name of a source's file: it holds no name that a person chose."""
     if source == KERNEL:
-        return KERNEL_LOG
+        return "kernel.log"
     number = next((n for n, name in enumerate(containers, 1) if source.endswith(f" {name}")), 0)
     last = f"-{number}" if len(containers) > 1 else ""
     if source.startswith("log of "):
         return f"container{last}.log"
-    return f"container{last}-inspect.log" if " inspect " in source else JOURNAL
+    return f"container{last}-inspect.log" if " inspect " in source else "journal.log"
 
 
 def _stores(argv: Sequence[str]) -> list[str]:
