@@ -525,7 +525,8 @@ def test_a_file_that_is_there_is_replaced_only_if_asked(
 @pytest.mark.parametrize(
     "arguments",
     [["--", "-x"], ["../x"], ["a\nb"], ["*"], [""], ["-c", "../x"], ["-c", "-x"], ["-c", "a b"],
-     ["vllm", "--timeout", "0"], ["vllm", "-o", "/nonexistent/x.tar.zst"]],
+     ["vllm", "--timeout", "0"], ["vllm", "-o", "/nonexistent/x.tar.zst"], ["-o", "-"],
+     ["-o", ".", "--force"]],
 )  # fmt: skip
 def test_what_is_no_name_is_refused_before_anything_is_run(
     arguments: list[str], programs: Callable[[str, str], None], tmp_path: Path

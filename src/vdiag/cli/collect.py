@@ -36,7 +36,7 @@ MOST_SAID = 8  # lines about what is missing; all of it stands in the bundle
 @click.option("--user", is_flag=True, help="The unit is one of your own (systemctl --user).")
 @click.option("-c", "--container", "containers", multiple=True, metavar="NAME",
               help="A docker or podman container; may be repeated.")  # fmt: skip
-@click.option("-o", "--output", type=click.Path(), metavar="FILE",
+@click.option("-o", "--output", type=click.Path(dir_okay=False), metavar="FILE",
               help="Where to write it. Default: vdiag-collect-TIME.tar.zst here.")  # fmt: skip
 @click.option("--force", is_flag=True, help="Replace the file if it is there already.")
 @click.option("--timeout", type=click.FloatRange(min=0, min_open=True), metavar="SECONDS",
@@ -69,6 +69,8 @@ def collect(
     for name in containers:
         if not NAMES["container"].fullmatch(name):
             raise click.BadParameter("that is no name of a container", param_hint="--container")
+    if output == "-":
+        raise click.BadParameter("a bundle is a file, not a stream", param_hint="--output")
     path, made = _gathered(console, unit or "", containers, user, output, force, timeout or 0.0)
     if not made.of_server:
         console.say("it holds no log of a server: there is nothing to diagnose")
