@@ -121,6 +121,13 @@ def prefixes(text: str, book: Book) -> str:
     return _told(_PREFIX, text, named)
 
 
+def learn_prefixes(text: str, book: Book) -> None:
+    """Takes in the hosts in front of syslog lines; a long log has few of them and many lines."""
+    for value in dict.fromkeys(_PREFIX.findall(text)):
+        if value not in book.decided:
+            book.decided[value] = host_name(value, book)
+
+
 def _told(pattern: re.Pattern[str], text: str, name: Callable[[str], str]) -> str:
     def named(found: re.Match[str]) -> str:
         group = found.lastindex

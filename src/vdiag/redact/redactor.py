@@ -34,7 +34,10 @@ class Redactor:
         self._book.reserve(text)
         with self._book.quiet():
             for part, seen in stream.rows(text):
-                _names(part, seen, self._book)
+                if seen:
+                    _names(part, seen, self._book)
+                else:
+                    names.learn_prefixes(part, self._book)
 
     def text(self, text: str) -> str:
         """The text redacted. Rows keep their number."""

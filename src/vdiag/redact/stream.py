@@ -100,7 +100,7 @@ def _hits(low: str) -> Iterable[tuple[int, int, int]]:
         for number, start, stop in search.find_matches_as_indexes(low, overlapping=True)
         if not (hex_ := _FOLLOWED.get(literals[number])) or hex_.match(low, stop)
     ]
-    shape = low.translate(_SHAPE) if low.isascii() else "".join(_SHAPE.get(ord(c), " ") for c in low)
+    shape = low.translate(_SHAPE)
     if "::" in shape or ":x:" in shape or ":xx:" in shape:
         hits += [(found.start(), found.end(), ADDRESSES) for found in _COLONS.finditer(shape)]
     hits.sort()
@@ -117,7 +117,14 @@ def _goes_on(low: str) -> bool:
 _OPTION_ALONE = re.compile(r"--[\w-]*(?:key|token|password|secret)[\"']?,?[ \t]*\\?\s*$")
 TOKENS, KEYS, MACHINES, USERS, HOSTS, ORGS, PROMPTS, ADDRESSES = (1 << n for n in range(8))
 _COLONS = re.compile(r"::|:x{1,4}:x{1,4}:x{1,4}:|xx-xx-xx-xx-xx-xx")
-_SHAPE = {n: "x" if chr(n) in "0123456789abcdef" else chr(n) if chr(n) in ":-" else " " for n in range(128)}
+
+
+class _Shape(dict[int, str]):
+    def __missing__(self, char: int) -> str:
+        return " "
+
+
+_SHAPE = _Shape({**{ord(c): "x" for c in "0123456789abcdef"}, **{ord(c): c for c in ":-"}})
 _FOLLOWED = {  # literals that are frequent, and what must stand behind them
     "gpu-": re.compile(r"[0-9a-f]{8}-"),
     "mig-": re.compile(r"(?:gpu-)?[0-9a-f]{8}-"),
