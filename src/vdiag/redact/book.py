@@ -39,7 +39,7 @@ _MADE = re.compile(
     rf"(?:{_NAME})-\d+(?:\.(?:{_NAME})-\d+)*|<(?:{'|'.join((*SECRETS, *TEXTS))})-\d+(?:, \d+ \w+)?>"
 )
 _NUMBERED = re.compile(rf"({'|'.join(KINDS)})-(\d+)")
-_BEGUN = tuple(f"{kind}-" for kind in KINDS)  # a plain search for each is quicker than the pattern
+_MAYBE_NUMBERED = re.compile(r"-(?=\d)(?<=[a-z]-)")  # begins with a literal, and so is quick on a long text
 QUOTED = 4096  # characters of a value that are kept for its owner
 _LONE = re.compile("[\ud800-\udfff]")
 MOST_SPREAD = 4096  # values that are looked for in every text
@@ -132,7 +132,7 @@ class Book:
 
     def reserve(self, text: str) -> None:
         """Numbers that stand in a text already are not given to other values."""
-        if any(begun in text for begun in _BEGUN):
+        if _MAYBE_NUMBERED.search(text):
             for kind, number in _NUMBERED.findall(text):
                 self._taken.add((kind, int(number)))
 

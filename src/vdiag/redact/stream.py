@@ -101,8 +101,9 @@ def _hits(low: str) -> Iterable[tuple[int, int, int]]:
         if not (hex_ := _FOLLOWED.get(literals[number])) or hex_.match(low, stop)
     ]
     shape = low.translate(_SHAPE)
-    if "::" in shape or ":x:" in shape or ":xx:" in shape:
-        hits += [(found.start(), found.end(), ADDRESSES) for found in _COLONS.finditer(shape)]
+    hits += [(*found.span(), ADDRESSES) for found in _COLONS.finditer(shape)]
+    if _DASHED in shape:
+        hits += [(*found.span(), ADDRESSES) for found in re.finditer(_DASHED, shape)]
     hits.sort()
     return hits
 
@@ -116,7 +117,8 @@ def _goes_on(low: str) -> bool:
 
 _OPTION_ALONE = re.compile(r"--[\w-]*(?:key|token|password|secret)[\"']?,?[ \t]*\\?\s*$")
 TOKENS, KEYS, MACHINES, USERS, HOSTS, ORGS, PROMPTS, ADDRESSES = (1 << n for n in range(8))
-_COLONS = re.compile(r"::|:x{1,4}:x{1,4}:x{1,4}:|xx-xx-xx-xx-xx-xx")
+_COLONS = re.compile(r":(?::|x{1,4}:x{1,4}:x{1,4}:)")  # begins with a literal, and so is quick
+_DASHED = "xx-xx-xx-xx-xx-xx"
 
 
 class _Shape(dict[int, str]):
