@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import bz2
-import gzip
 import gc
+import gzip
 import io
 import json
 import lzma
