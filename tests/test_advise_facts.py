@@ -111,6 +111,7 @@ def test_shares_that_rounding_and_free_memory_allow() -> None:
 def test_a_lower_share_leaves_what_was_short() -> None:
     assert fact("lower_utilization", utilization=0.9) == 0.85
     assert fact("lower_utilization", utilization=0.9, want_gib=8.5, left_gib=0.5, total_gib=80.0) == 0.79
+    assert fact("lower_utilization", utilization=0.98) == 0.92  # what is above only moves the fault
     assert fact("lower_utilization", utilization=0.52) is None
 
 

@@ -208,13 +208,13 @@ def _when_full(memory: Memory, full: card.Full, failing: Match) -> None:
 
 def _fits(memory: Memory, known: Known) -> None:
     """What fits into the KV cache there is, and what the full length would need."""
-    have, need = known.number("have_gib"), known.number("need_gib")
+    have, need = _amount(known, "have_gib"), _amount(known, "need_gib")
     if memory.total_gib is None:
-        memory.total_gib = known.number("total_gib")
+        memory.total_gib = _amount(known, "total_gib")
     if memory.free_gib is None and memory.total_gib:
-        memory.free_gib = known.number("free_gib")
+        memory.free_gib = _amount(known, "free_gib")
     if memory.budget_gib is None:
-        memory.budget_gib = known.number("desired_gib")
+        memory.budget_gib = _amount(known, "desired_gib")
     total, free = memory.total_gib, memory.free_gib
     if not memory.shares and total and free is not None and have is None and 0 <= free <= total:
         memory.shares = [Share(shares.OTHERS, round(total - free, 2)), Share(shares.FREE, free)]
@@ -232,14 +232,14 @@ def _fits(memory: Memory, known: Known) -> None:
         memory.kv_tokens = int(estimate)
     if memory.kv_tokens is None and have and have > 0 and memory.bytes_per_token:
         memory.kv_tokens = int(have * fit.GIB / memory.bytes_per_token)
-    printed = known.number("concurrency")
+    printed = _amount(known, "concurrency")
     if printed and known.number("concurrency_len") == limit:
         memory.concurrency = printed
     elif memory.kv_tokens and limit:
         memory.concurrency = round(memory.kv_tokens / limit, 2)
     if memory.concurrency is None or memory.concurrency < 1:
         memory.fitting_len = known.get("fitting_len")
-    memory.utilization = memory.utilization or known.number("utilization")
+    memory.utilization = memory.utilization or _amount(known, "utilization")
     missing = known.number("missing_gib")
     memory.host = ruled_out.on_cpu(known)
     if missing and missing > 0 and need and memory.utilization and memory.total_gib and not memory.host:
@@ -249,6 +249,11 @@ def _fits(memory: Memory, known: Known) -> None:
 def _gib(said: Mapping[str, Any], name: str) -> float | None:
     value = said.get(name)
     return float(value) if isinstance(value, (int, float)) else None
+
+
+def _amount(known: Known, name: str) -> float | None:
+    value = known.number(name)
+    return None if value is None else float(value)
 
 
 def _whole(value: float | None) -> int | None:

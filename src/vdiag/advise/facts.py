@@ -215,7 +215,7 @@ def raising_is_no_help(known: Known) -> bool | None:
 
 @fact
 def lower_utilization(known: Known) -> float | None:
-    """The present share less 0.05, or less what was short where that is more; at least 0.5.
+    """The present share less 0.05, or less what was short where that is more; 0.5 to 0.92.
 
     What was short of the card when memory ran out (`want` less `left`) has to stay free of the KV cache.
     """
@@ -226,7 +226,7 @@ def lower_utilization(known: Known) -> float | None:
     less = 0.05
     if want is not None and left is not None and total and want > left:
         less = max(less, math.ceil((want - left) / total * 100) / 100 + 0.01)
-    lower = round(min(share, 1.0) - less, 2)
+    lower = round(min(share - less, 1.0 - less, fit.SAFE_UTILIZATION), 2)
     return lower if lower >= 0.5 else None
 
 
