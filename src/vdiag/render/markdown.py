@@ -23,6 +23,7 @@ from vdiag.render.sections import (
     replaced,
     sentence,
     size_words,
+    typed,
 )
 
 # Characters of each part at most. Together they leave some thousand for the log around the cause, which gets the rest.
@@ -135,12 +136,11 @@ def fixes(diagnosis: Diagnosis, level: int) -> list[str]:
 
 
 def _fix(fix: Fix, number: int = 0) -> list[str]:
+    """A fix; a further one, with its number, as the change alone."""
     do = f"{prose(fix.do.strip().rstrip('.'))} ({SAFETY[fix.safety]})."
     blocks = [f"**{number}.** {do}" if number else do]
-    if fix.run:
-        blocks.append(
-            fenced([row for line in fix.run for row in line.split("\n")], FIRST // 2, language="sh")
-        )
+    if lines := typed(fix, whole=not number):
+        blocks.append(fenced([row for line in lines for row in line.split("\n")], FIRST // 2, language="sh"))
     if fix.note:
         blocks.append(prose(f"Note: {sentence(fix.note)}"))
     return blocks

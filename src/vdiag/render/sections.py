@@ -160,9 +160,14 @@ def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True) -> No
         page.blank()
     first = f"{number}. " if number else ""
     page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
-    commands(page, fix.run if whole or not fix.change else fix.change)
+    commands(page, typed(fix, whole=whole))
     if fix.note:
         page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
+
+
+def typed(fix: Fix, *, whole: bool) -> list[str]:
+    """What to type for a fix; not `whole`: the change alone, where it has one."""
+    return fix.run if whole or not fix.change else fix.change
 
 
 def commands(page: Page, lines: Iterable[str]) -> None:

@@ -3,7 +3,16 @@
 from __future__ import annotations
 
 from vdiag.model import Diagnosis, Evidence, Explained, Fix
-from vdiag.render.sections import BRIEF, PHASES, SAFETY, confidence_words, counted, main_evidence, sentence
+from vdiag.render.sections import (
+    BRIEF,
+    PHASES,
+    SAFETY,
+    confidence_words,
+    counted,
+    main_evidence,
+    sentence,
+    typed,
+)
 from vdiag.render.web.markup import Html, element, folded, joined, linked, listed, section
 from vdiag.render.web.places import Places
 
@@ -46,7 +55,9 @@ def _answer(diagnosis: Diagnosis, places: Places, changed: Html = NOTHING) -> li
 
 
 def _start(diagnosis: Diagnosis) -> list[Html]:
-    return [element("h3", "What to do first"), _fix(diagnosis.fixes[0])] if diagnosis.fixes else []
+    return (
+        [element("h3", "What to do first"), _fix(diagnosis.fixes[0], whole=True)] if diagnosis.fixes else []
+    )
 
 
 def _background(diagnosis: Diagnosis, places: Places) -> list[Html]:
@@ -86,10 +97,16 @@ def _quote(item: Evidence, places: Places) -> Html:
     return element("figure", element("figcaption", *where), said)
 
 
-def _fix(fix: Fix) -> Html:
+def _fix(fix: Fix, *, whole: bool = False) -> Html:
     safety = element("span", SAFETY[fix.safety], class_=f"safety {fix.safety.value}")
     note = element("p", f"Note: {sentence(fix.note)}", class_="note") if fix.note else ""
-    return element("div", element("p", sentence(fix.do), " ", safety), commands(fix.run), note, class_="fix")
+    return element(
+        "div",
+        element("p", sentence(fix.do), " ", safety),
+        commands(typed(fix, whole=whole)),
+        note,
+        class_="fix",
+    )
 
 
 def _fixes(fixes: list[Fix], first: int) -> Html:
