@@ -259,6 +259,40 @@ def test_a_full_card_is_told_by_who_holds_it(message: str, wanted: dict[str, flo
     assert sum(sizes(memory).values()) == pytest.approx(memory.total_gib, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("total", "free", "held"),
+    [
+        ("4.00", "0.25", "27.10"),
+        ("47.40", "976562.5", "27.10"),
+        ("-1", "0.25", "27.10"),
+        ("0.00", "0.25", "27.10"),
+        ("47.40", "0.25", "270.1"),
+    ],
+)
+def test_a_card_that_holds_more_than_it_has_is_not_shown(total: str, free: str, held: str) -> None:
+    message = (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of {total} GiB "
+        f"of which {free} GiB is free. Including non-PyTorch memory, this process has {held} GiB memory in use. Of the "
+        "allocated memory 26.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated."
+    )
+    memory = ask("\n".join([*FRAME, message])).memory
+    if memory is not None:
+        assert all(share.gib <= (memory.total_gib or 0) for share in memory.shares)
+        assert memory.total_gib is None or memory.total_gib > 0
+
+
+@pytest.mark.parametrize("odd", ["0", "-1", "0.0", "1.5", "999999.99", "nan", "1e308"])
+@pytest.mark.parametrize("s", FAILED, ids=by_name)
+def test_a_share_of_the_card_that_there_cannot_be_is_none(s: Sample, odd: str) -> None:
+    text = re.sub(r"(utilization(?:'?[:= ]\s*| \())[\d.]+", rf"\g<1>{odd}", s.text)
+    report = ask(text)
+    memory = report.memory
+    assert memory is None or memory.utilization is None or 0 < memory.utilization <= 1
+    assert memory is None or memory.budget_gib is None or memory.budget_gib > 0
+    said = [fix.do for d in report.diagnoses for fix in d.fixes]
+    assert not any(odd in re.findall(r"utilization[ =]([-\w.]+)", text) for text in said)
+
+
 def test_another_process_on_a_full_card_is_named_in_a_fix() -> None:
     report = read(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 47.40 GiB "
