@@ -89,6 +89,12 @@ def changed(
             made.env.pop(name, None)
             if value is not None:
                 made.env[name] = quote(value)
+    if any(
+        secrets.of_flag(word.value.partition("=")[0])
+        for word in (*made.outer, *made.head)
+        if "<" not in word.raw
+    ):
+        raise Unsafe("a program in front of it is given a secret")
     for word in (*made.outer, *made.head, *made.words):
         if secrets.without(word.value) != word.value or not word.raw.isprintable():
             raise Unsafe("it holds what cannot be shown")
