@@ -117,10 +117,12 @@ def _numbers(
     told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
     name = report.inputs[told.episode.source].name
     node = conclusion.findings[0].node if conclusion.findings else None
-    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
+    latest = _latest(conclusion.findings[0]) if conclusion.findings else None
+    unit = latest.event.envelope.unit if latest else None
+    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook, unit)}
     rule = node.rule if node else None
     settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
-    report.memory = budget(told.episode, rulebook, name, here, node.match if node else None, settings)
+    report.memory = budget(told.episode, rulebook, name, here, latest.match if latest else None, settings)
     if report.memory is not None and rule is not None:
         report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule))
     if "load_running" in told.episode.facts:
@@ -278,6 +280,11 @@ def _failure(finding: Finding) -> Failure | None:
     return Failure(_line_here(finding.node, finding.blame), finding.node.event)
 
 
+def _latest(finding: Finding) -> Node:
+    """The failure of the run that a finding is about: of a fatal one that came back, the last."""
+    return finding.last if finding.last is not None and _is_fatal(finding) else finding.node
+
+
 def _load_facts(finding: Finding, rulebook: Rulebook) -> dict[str, Any]:
     """What fixes may ask of the load before a failure."""
     if "load_running" not in finding.blame.episode.facts:
@@ -299,7 +306,7 @@ def _diagnosis(
     facts = {
         **context,
         **blame.episode.facts,
-        **facts_of_run(blame.episode, rulebook),
+        **facts_of_run(blame.episode, rulebook, event.envelope.unit),
         **_load_facts(finding, rulebook),
     }
     others = [other.episode.events for other in reversed(blames) if other is not blame]
@@ -337,6 +344,14 @@ def _diagnosis(
     )
     if rule is not None:
         diagnosis.title, diagnosis.why, diagnosis.fixes, diagnosis.avoid = fill(rule, captures, facts)
+        latest = _latest(finding).match
+        if (
+            latest is not None
+            and match is not None
+            and latest.rule == match.rule
+            and latest.captures != captures
+        ):
+            _, _, diagnosis.fixes, diagnosis.avoid = fill(rule, latest.captures, facts)  # by what fails now
         diagnosis.facts = facts_of(rule, captures, facts)
         diagnosis.refs = list(rule.refs)
         if rule.upstream:

@@ -40,9 +40,12 @@ ABOUT_MEMORY = frozenset(
 )
 
 
-def facts_of_run(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
-    """What rules may ask of a run's memory: the figures of the rank that decides, and how many ranks are seen."""
-    read = figures.read(episode, rulebook)
+def facts_of_run(episode: Episode, rulebook: Rulebook, unit: str | None = None) -> dict[str, Any]:
+    """What rules may ask of a run's memory: the figures of the rank that decides, and how many ranks are seen.
+
+    `unit`: the service or container that failed.
+    """
+    read = figures.read(episode, rulebook, unit)
     seen = figures.workers(episode)
     return {**(read.facts() if read else {}), **({"ranks_seen": seen} if seen else {})}
 
@@ -60,7 +63,7 @@ def budget(
     `context` holds the facts of the run by name, `failing` is the match of what broke it: its figures count most.
     `settings` are those that the fixes of its rule change: of a card that was full, no other one is a lever.
     """
-    read = figures.read(episode, rulebook)
+    read = figures.read(episode, rulebook, failing.event.envelope.unit if failing is not None else None)
     captures = failing.captures if failing is not None else {}
     known = Known(captures, context)
     memory = Memory(source=name)
@@ -219,7 +222,7 @@ def _fits(memory: Memory, known: Known) -> None:
     if have is not None:
         memory.kv_gib = have
     memory.max_model_len = _whole(known.number("max_len"))
-    if memory.kv_tokens is None:
+    if memory.kv_tokens is None and known.get("kv_tokens") != known.said("kv_tokens"):  # not another server's
         memory.kv_tokens = _whole(known.number("kv_tokens"))
     memory.need_gib = need
     limit = memory.max_model_len

@@ -56,6 +56,8 @@ def guarded(name: str, value: Any) -> Any:
     if isinstance(value, Mapping):
         return {key: guarded(f"{name}.{key}", item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        if secrets.of_name(name):
+            return Hidden(value)
         return [guarded(name, item) for item in value]
     if value is not None and not isinstance(value, bool) and is_secret(name, value):
         return Hidden(value)
