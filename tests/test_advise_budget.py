@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import re
+from itertools import zip_longest
 
 import pytest
 
-from logtext import ALL, FAILED, Sample, ask, by_name
+from dresses import undressed
+from logtext import ALL, FAILED, Sample, ask, by_name, sample
 from vdiag.model import Memory, Report
 from vdiag.render.terminal import render
 from vdiag.sizing import fit, shares
@@ -259,6 +261,40 @@ def test_a_full_card_is_told_by_who_holds_it(message: str, wanted: dict[str, flo
     assert sum(sizes(memory).values()) == pytest.approx(memory.total_gib, abs=0.01)
 
 
+@pytest.mark.parametrize(
+    ("total", "free", "held"),
+    [
+        ("4.00", "0.25", "27.10"),
+        ("47.40", "976562.5", "27.10"),
+        ("-1", "0.25", "27.10"),
+        ("0.00", "0.25", "27.10"),
+        ("47.40", "0.25", "270.1"),
+    ],
+)
+def test_a_card_that_holds_more_than_it_has_is_not_shown(total: str, free: str, held: str) -> None:
+    message = (
+        f"torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of {total} GiB "
+        f"of which {free} GiB is free. Including non-PyTorch memory, this process has {held} GiB memory in use. Of the "
+        "allocated memory 26.00 GiB is allocated by PyTorch, and 512.00 MiB is reserved by PyTorch but unallocated."
+    )
+    memory = ask("\n".join([*FRAME, message])).memory
+    if memory is not None:
+        assert all(share.gib <= (memory.total_gib or 0) for share in memory.shares)
+        assert memory.total_gib is None or memory.total_gib > 0
+
+
+@pytest.mark.parametrize("odd", ["0", "-1", "0.0", "1.5", "999999.99", "nan", "1e308"])
+@pytest.mark.parametrize("s", FAILED, ids=by_name)
+def test_a_share_of_the_card_that_there_cannot_be_is_none(s: Sample, odd: str) -> None:
+    text = re.sub(r"(utilization(?:'?[:= ]\s*| \())[\d.]+", rf"\g<1>{odd}", s.text)
+    report = ask(text)
+    memory = report.memory
+    assert memory is None or memory.utilization is None or 0 < memory.utilization <= 1
+    assert memory is None or memory.budget_gib is None or memory.budget_gib > 0
+    said = [fix.do for d in report.diagnoses for fix in d.fixes]
+    assert not any(odd in re.findall(r"utilization[ =]([-\w.]+)", text) for text in said)
+
+
 def test_another_process_on_a_full_card_is_named_in_a_fix() -> None:
     report = read(
         "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.50 GiB. GPU 0 has a total capacity of 47.40 GiB "
@@ -439,6 +475,46 @@ def test_nonsense_figures_make_no_nonsense(log: list[str], odd: str) -> None:
         if memory is not None:
             assert all(share.gib >= 0 for share in memory.shares)
             assert all(lever.set.get("gpu_memory_utilization", 0) <= 0.92 for lever in memory.levers)
+
+
+def restarted(s: Sample) -> str:
+    """The same start with half of the context and less than half of the cache."""
+    text = s.text
+    for old, new in (("4.71", "2.22"), ("38576", "18176"), ("131072", "65536"), ("16.00", "8.00")):
+        text = text.replace(old, new)
+    return text
+
+
+def test_of_starts_with_other_figures_the_last_one_counts() -> None:
+    s = sample("kv-cache-too-small")
+    for text, fits_now, kv in ((s.text + restarted(s), 18176, 2.22), (restarted(s) + s.text, 38576, 4.71)):
+        report = ask(text)
+        (only,) = report.diagnoses
+        assert only.times == 2
+        memory = report.memory
+        assert memory is not None
+        assert (memory.kv_gib, memory.fitting_len, sizes(memory)["KV cache"]) == (kv, fits_now, kv)
+        assert any(f"--max-model-len {fits_now}" in row for row in only.fixes[0].run)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_another_servers_figures_are_not_its_own(first: bool) -> None:
+    """Two containers write into one log: the one that fails has come to no `KV cache size` yet."""
+    mine = [f"chat-1  | {row}" for row in undressed(sample("kv-cache-too-small").lines)]
+    other = [f"code-1  | {row}" for row in undressed(sample("starting-cuda-graphs").lines)]
+    rows = [row for pair in zip_longest(*((mine, other) if first else (other, mine))) for row in pair if row]
+    memory = memory_of(*rows)
+    assert memory.ranks == 1
+    assert (memory.kv_gib, memory.kv_tokens, memory.fitting_len) == (4.71, 38576, 38576)
+
+
+def test_of_two_servers_that_fail_the_ranks_are_not_added_up() -> None:
+    s = sample("kv-cache-too-small")
+    mine = [f"chat-1  | {row}" for row in undressed(s.lines)]
+    other = [f"code-1  | {row}" for row in undressed(restarted(s).splitlines())]
+    memory = memory_of(*(row for pair in zip_longest(mine, other) for row in pair if row))
+    assert memory.ranks == 1
+    assert (memory.kv_gib, memory.fitting_len) in ((4.71, 38576), (2.22, 18176))
 
 
 # ---- on a page ------------------------------------------------------------------------------------------

@@ -317,6 +317,12 @@ def test_secrets_are_told_as_changed_and_never_shown() -> None:
     assert "hf_" not in told.replace("--hf-token", "")
 
 
+def test_several_keys_are_one_secret() -> None:
+    good = start({**ARGS, "api_key": ["first-word", "third-word"]})
+    bad = start({**ARGS, "api_key": ["other-word", "third-word"]}, error=UNKNOWN)
+    assert since(good, bad) == [("argument", "--api-key", "(not shown)", "(not shown)", False)]
+
+
 def test_a_password_in_an_address_is_a_secret() -> None:
     good = start({**ARGS, "otlp_traces_endpoint": "http://ops:first-word@traces.example:4317"})
     bad = start({**ARGS, "otlp_traces_endpoint": "http://ops:other-word@traces.example:4317"}, error=UNKNOWN)

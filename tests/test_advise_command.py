@@ -241,6 +241,16 @@ def test_spellings(there: str, set_: dict[str, Any], expected: str) -> None:
          "docker run --gpus all --entrypoint vllm acme/vllm:1 serve acme/m --seed 1"),
         ("docker run --gpus all acme/img:1 python3 -m vllm.entrypoints.openai.api_server --model acme/m",
          "docker run --gpus all acme/img:1 python3 -m vllm.entrypoints.openai.api_server --model acme/m --seed 1"),
+        ("$ uv run --with torch vllm serve acme/m --port 80", "uv run --with torch vllm serve acme/m --port 80 --seed 1"),
+        ("A=1 numactl --cpunodebind=0 --membind=0 /opt/bin/vllm serve acme/m",
+         "A=1 numactl --cpunodebind=0 --membind=0 /opt/bin/vllm serve acme/m --seed 1"),
+        ("conda run -n vllm vllm serve acme/m", "conda run -n vllm vllm serve acme/m --seed 1"),
+        ("srun --gpus 2 uv run python -m vllm.entrypoints.openai.api_server --model acme/m",
+         "srun --gpus 2 uv run python -m vllm.entrypoints.openai.api_server --model acme/m --seed 1"),
+        ("uv run vllm serve works for me now", ""),
+        ("uv run vllm bench serve --model acme/m", ""),
+        ("nsys profile -o /tmp/x vllm chat --model acme/m", ""),
+        ("srun --container-token hunter2hunter2 vllm serve acme/m", ""),
         ("vllm serve <model> --api-key <your key>", "vllm serve <model> --api-key <your key> --seed 1"),
         ("vllm serve crashes with this error: help", ""),
         ("vllm serve doesn't start", ""),
@@ -271,6 +281,8 @@ def test_the_model_of_the_command_fills_in_blanks() -> None:
         'vllm serve acme/m --chat-template "$(id)"',
         "vllm serve acme/m --chat-template !reboot",
         "vllm serve acme/m --chat-template 'open",
+        "vllm serve acme/m --served-model-name ‘a’ “b c”",
+        "vllm serve acme/m –-port 80",
         "vllm serve acme/m \\",
         "vllm serve acme/m --max-model-len 8192 --gpu-mem…",
         "vllm serve acme/m --chat-template a\x1b[31mb",
@@ -310,6 +322,8 @@ PLANTED = {
     "hub token": f"vllm serve acme/m --hf-token {SECRET}",
     "url": f"vllm serve acme/m --otlp-traces-endpoint http://me:{SECRET}@host/x",
     "json": "vllm serve acme/m --kv-transfer-config '" + json.dumps({"kv_connector": "x", "extra": {"password": SECRET}}) + "'",
+    "several in JSON": f"""vllm serve acme/m --lora-modules '{{"name": "a", "path": "/a"}}' '{{"name": "b", "token": "{SECRET}"}}'""",
+    "JSON in a variable": f"""VLLM_X='{{"a": {{"password": "{SECRET}"}}}}' vllm serve acme/m""",
     "dotted": f"vllm serve acme/m --kv-transfer-config.access_token {SECRET}",
     "unit": f"ExecStart=/opt/vllm/bin/vllm serve acme/m --api-key {SECRET}",
     "docker": f"docker run --gpus all -e HF_TOKEN={SECRET} --env VLLM_API_KEY={SECRET} -eAWS_SECRET_ACCESS_KEY={SECRET} "
@@ -318,6 +332,44 @@ PLANTED = {
     "kubernetes": f"containers:\n- name: a\n  image: vllm/vllm-openai\n  args: [--model, acme/m, --api-key={SECRET}]",
     "kubernetes shell": f"containers:\n- name: a\n  image: vllm/vllm-openai\n  command: [sh, -c]\n  args: ['HF_TOKEN={SECRET} vllm serve acme/m --api-key {SECRET}']",
 }  # fmt: skip
+
+
+SPELLINGS = [
+    "HF_TOKEN", "HFTOKEN", "hfToken", "api-key", "apikey", "apiKey", "accessToken", "MY_TOKENS", "tokens", "clientSecret",
+    "AWS_SECRET_ACCESS_KEY", "DBPASS", "PGPASSWORD", "MYSQL_PWD", "SSL_PASSPHRASE", "creds", "privateKey", "GH_PAT", "jwt",
+    "session_cookie", "TOKEN2", "SENTRY_DSN",
+]  # fmt: skip
+NAMED = {
+    "a variable": "{name}={value} vllm serve acme/m",
+    "a container's variable": "docker run -e {name}={value} vllm/vllm-openai:v0.11.0 --model acme/m",
+    "a label": "docker run --label {name}={value} vllm/vllm-openai:v0.11.0 --model acme/m",
+    "glued to its option": "docker run --annotation={name}={value} vllm/vllm-openai:v0.11.0 --model acme/m",
+    "a JSON key": "vllm serve acme/m --kv-transfer-config '{{\"x\": {{\"{name}\": \"{value}\"}}}}'",
+    "a list": "vllm serve acme/m --kv-transfer-config '{{\"{name}\": [\"{value}\"]}}'",
+    "a mapping": "vllm serve acme/m --kv-transfer-config '{{\"{name}\": {{\"of\": [\"{value}\"]}}}}'",
+    "a dotted flag": "vllm serve acme/m --kv-transfer-config.x.{name} {value}",
+    "an address": "vllm serve acme/m --otlp-traces-endpoint 'https://h/x?{name}={value}'",
+    "printed arguments": "INFO 08-28 10:12:44 [utils.py:328] non-default args: {{'model_tag': 'acme/m', 'model': 'acme/m', "
+    "'max_model_len': 131072, 'kv_transfer_config': {{'kv_connector': 'X', '{name}': ['{value}'], 'y': {{'{name}': '{value}'}}}}}}",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("where", NAMED)
+@pytest.mark.parametrize("name", SPELLINGS)
+def test_a_secret_s_name_is_known_however_it_is_spelled(name: str, where: str) -> None:
+    if where.startswith("a variable") and "-" in name:
+        return  # no variable is called so
+    report = vdiag.diagnose(f"{NAMED[where].format(name=name, value=SECRET)}\n{FAULT}\n")
+    assert report.diagnoses[0].fixes[0].run, "the whole command is printed"
+    assert SECRET not in repr(report)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["max_num_batched_tokens", "num_speculative_tokens", "tokenizer", "pass_config", "bypass", "monkey", "TOKENIZERS_PARALLELISM"],
+)  # fmt: skip
+def test_names_that_only_sound_like_secrets(name: str) -> None:
+    assert not secrets.of_name(name)
 
 
 @pytest.mark.parametrize("where", PLANTED)

@@ -6,7 +6,7 @@ from vdiag.advise.facts import FACTS, Known
 
 
 def fact(name: str, _vllm: str | None = None, **captures: object) -> object:
-    return Known(captures, {"vllm": _vllm}).get(name)
+    return Known(captures, {"vllm": _vllm, "args": {"model": "acme/m"}}).get(name)
 
 
 def test_every_fact_is_documented() -> None:
@@ -54,6 +54,11 @@ def test_utilization_default_follows_the_version() -> None:
     assert fact("utilization", "0.33.0") == 0.92
     assert fact("utilization", "0.20.0") is None
     assert fact("utilization") is None
+
+
+def test_what_was_given_is_unknown_where_the_arguments_are_not_shown() -> None:
+    """The log may begin behind them, or hold them in a spelling that is not read."""
+    assert Known({}, {"vllm": "0.11.0"}).get("utilization") is None
 
 
 def test_needed_utilization_stops_where_run_time_would_fail() -> None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import random
 import struct
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -290,6 +292,16 @@ def test_a_broken_weight_file_is_named(tmp_path: Path, data: bytes, says: str) -
     assert status == 2
     assert says in error
     assert "model.safetensors" in error
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir], ids=["a pipe", "a folder"])
+def test_weights_that_are_no_file_are_refused(tmp_path: Path, make: Callable[[Path], None]) -> None:
+    """To open a pipe that nobody writes to takes for ever."""
+    folder = model(tmp_path)
+    make(folder / "model.safetensors")
+    status, _, error = asked(str(folder), "--gpu", "24GiB")
+    assert status == 2
+    assert "model.safetensors: no regular file" in error
 
 
 def test_a_shard_that_the_index_names_and_is_missing(tmp_path: Path) -> None:

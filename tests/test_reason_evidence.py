@@ -527,3 +527,13 @@ def test_a_rule_may_ask_for_a_phase(rows: list[str], rule_id: str | None) -> Non
     phased = rule("dry", DRY, phase=[Phase.LOAD])
     report = ask(lines(START, *rows, said(DRY), STOPPED), steam(phased))
     assert report.diagnoses[0].rule == (rule_id or "stopped")
+
+
+def test_a_span_of_many_requests_ends_with_the_last_one() -> None:
+    asked = (
+        "(APIServer pid=71) ERROR 03-03 09:{:02d}:00 [serving_chat.py:201] Error with model error=ErrorInfo(message='The "
+        "model `acme/other` does not exist.', type='NotFoundError', param='model', code=404)"
+    )
+    (only,) = ask("".join(f"{asked.format(minute)}\n" for minute in range(7))).diagnoses
+    assert (only.times, only.line, only.last_line) == (7, 1, 7)
+    assert (only.first_time, only.last_time) == ("03-03 09:00:00", "03-03 09:06:00")

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from vdiag import __version__
 from vdiag.advise.budget import ABOUT_MEMORY, budget, facts_of_run
 from vdiag.advise.fixes import command, facts_of, fill, placeholders
 from vdiag.advise.gaps import find_gaps
-from vdiag.advise.load import Failure, load, load_facts
 from vdiag.advise.shown import Shown
 from vdiag.model import (
     AlsoSeen,
@@ -41,6 +40,9 @@ from vdiag.reason.story import Episode
 from vdiag.reason.unknown import fingerprint, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
+
+if TYPE_CHECKING:
+    from vdiag.advise.load import Failure
 
 SCHEMA = "vdiag.report/1"
 CUT = "reading ended early"  # how a gap says that an input could not be read to its end
@@ -131,14 +133,19 @@ def _numbers(
     told = conclusion.findings[0].blame if conclusion.findings else blames[-1]
     name = report.inputs[told.episode.source].name
     node = conclusion.findings[0].node if conclusion.findings else None
-    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
+    latest = _latest(conclusion.findings[0]) if conclusion.findings else None
+    unit = latest.event.envelope.unit if latest else None
+    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook, unit)}
     rule = node.rule if node else None
     settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
-    report.memory = budget(told.episode, rulebook, name, here, node.match if node else None, settings)
+    report.memory = budget(told.episode, rulebook, name, here, latest.match if latest else None, settings)
     if report.memory is not None and rule is not None:
         report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule))
-    failure = _failure(conclusion.findings[0]) if conclusion.findings else None
-    report.load = load(told.episode, rulebook, name, failure)
+    if "load_running" in told.episode.facts:
+        from vdiag.advise.load import load  # late: a start that fails says nothing of a load
+
+        failure = _failure(conclusion.findings[0]) if conclusion.findings else None
+        report.load = load(told.episode, rulebook, name, failure)
     fatal = bool(conclusion.findings) and _is_fatal(conclusion.findings[0])
     if since is not None:
         report.changes = since(told)
@@ -300,7 +307,23 @@ def _failure(finding: Finding) -> Failure | None:
     """Where the load ends that led to a finding; None where the server lived on."""
     if not _is_fatal(finding):
         return None
+    from vdiag.advise.load import Failure
+
     return Failure(_line_here(finding.node, finding.blame), finding.node.event)
+
+
+def _latest(finding: Finding) -> Node:
+    """The failure of the run that a finding is about: of a fatal one that came back, the last."""
+    return finding.last if finding.last is not None and _is_fatal(finding) else finding.node
+
+
+def _load_facts(finding: Finding, rulebook: Rulebook) -> dict[str, Any]:
+    """What fixes may ask of the load before a failure."""
+    if "load_running" not in finding.blame.episode.facts:
+        return {}
+    from vdiag.advise.load import load_facts  # late, as above
+
+    return load_facts(finding.blame.episode, rulebook, _failure(finding))
 
 
 def _diagnosis(
@@ -315,8 +338,8 @@ def _diagnosis(
     facts = {
         **context,
         **blame.episode.facts,
-        **facts_of_run(blame.episode, rulebook),
-        **load_facts(blame.episode, rulebook, _failure(finding)),
+        **facts_of_run(blame.episode, rulebook, event.envelope.unit),
+        **_load_facts(finding, rulebook),
     }
     others = [other.episode.events for other in reversed(blames) if other is not blame]
     facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
@@ -353,6 +376,14 @@ def _diagnosis(
     )
     if rule is not None:
         diagnosis.title, diagnosis.why, diagnosis.fixes, diagnosis.avoid = fill(rule, captures, facts)
+        latest = _latest(finding).match
+        if (
+            latest is not None
+            and match is not None
+            and latest.rule == match.rule
+            and latest.captures != captures
+        ):
+            _, _, diagnosis.fixes, diagnosis.avoid = fill(rule, latest.captures, facts)  # by what fails now
         diagnosis.facts = facts_of(rule, captures, facts)
         diagnosis.refs = list(rule.refs)
         if rule.upstream:

@@ -165,7 +165,10 @@ def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
     unset: list[str] = []
     for item in arguments:
         name = argument_of(item)
-        if not _can_be_typed(item) or takes(name, str(context.get("vllm") or "")) is False:
+        if (
+            not (_can_be_typed(item) and _can_be(name, item.before))
+            or takes(name, str(context.get("vllm") or "")) is False
+        ):
             return None
         if item.before is None:
             unset.append(name)
@@ -185,6 +188,17 @@ def _can_be_typed(item: Change) -> bool:
     told = f"{item.before}"
     plain = re.fullmatch(r"--[a-z][a-z0-9-]*", item.name) is not None
     return plain and UNTOLD not in told and item.after != UNTOLD and told.isprintable()
+
+
+def _can_be(name: str, value: Any) -> bool:
+    """Not so a number that no server starts with, as a damaged line may hold it."""
+    if not _is_number(value):
+        return True
+    if name == "gpu_memory_utilization":
+        return bool(0 < value <= 1)
+    return (
+        value >= 1 or not (name.startswith("max_") or name.endswith("_size")) or value == -1
+    )  # -1: automatic
 
 
 def place_of(told: Changes) -> int:

@@ -40,9 +40,12 @@ ABOUT_MEMORY = frozenset(
 )
 
 
-def facts_of_run(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
-    """What rules may ask of a run's memory: the figures of the rank that decides, and how many ranks are seen."""
-    read = figures.read(episode, rulebook)
+def facts_of_run(episode: Episode, rulebook: Rulebook, unit: str | None = None) -> dict[str, Any]:
+    """What rules may ask of a run's memory: the figures of the rank that decides, and how many ranks are seen.
+
+    `unit`: the service or container that failed.
+    """
+    read = figures.read(episode, rulebook, unit)
     seen = figures.workers(episode)
     return {**(read.facts() if read else {}), **({"ranks_seen": seen} if seen else {})}
 
@@ -60,7 +63,7 @@ def budget(
     `context` holds the facts of the run by name, `failing` is the match of what broke it: its figures count most.
     `settings` are those that the fixes of its rule change: of a card that was full, no other one is a lever.
     """
-    read = figures.read(episode, rulebook)
+    read = figures.read(episode, rulebook, failing.event.envelope.unit if failing is not None else None)
     captures = failing.captures if failing is not None else {}
     known = Known(captures, context)
     memory = Memory(source=name)
@@ -179,9 +182,7 @@ def _shares(memory: Memory, read: Figures, known: Known) -> None:
 
 def _of_the_card(memory: Memory, known: Known, cpu: bool) -> None:
     """vLLM's share of the card, and the budget it makes."""
-    memory.utilization = known.number("utilization")
-    if memory.utilization is not None and not 0 < memory.utilization <= 1:
-        memory.utilization = None
+    memory.utilization = _part(known)
     if memory.budget_gib is None and memory.total_gib and memory.utilization and not cpu:
         memory.budget_gib = round(memory.total_gib * memory.utilization, 2)
 
@@ -210,18 +211,18 @@ def _fits(memory: Memory, known: Known) -> None:
     """What fits into the KV cache there is, and what the full length would need."""
     have, need = _amount(known, "have_gib"), _amount(known, "need_gib")
     if memory.total_gib is None:
-        memory.total_gib = _amount(known, "total_gib")
+        memory.total_gib = _size(known, "total_gib")
     if memory.free_gib is None and memory.total_gib:
         memory.free_gib = _amount(known, "free_gib")
     if memory.budget_gib is None:
-        memory.budget_gib = _amount(known, "desired_gib")
+        memory.budget_gib = _size(known, "desired_gib")
     total, free = memory.total_gib, memory.free_gib
     if not memory.shares and total and free is not None and have is None and 0 <= free <= total:
         memory.shares = [Share(shares.OTHERS, round(total - free, 2)), Share(shares.FREE, free)]
     if have is not None:
         memory.kv_gib = have
     memory.max_model_len = _whole(known.number("max_len"))
-    if memory.kv_tokens is None:
+    if memory.kv_tokens is None and known.get("kv_tokens") != known.said("kv_tokens"):  # not another server's
         memory.kv_tokens = _whole(known.number("kv_tokens"))
     memory.need_gib = need
     limit = memory.max_model_len
@@ -239,7 +240,7 @@ def _fits(memory: Memory, known: Known) -> None:
         memory.concurrency = round(memory.kv_tokens / limit, 2)
     if memory.concurrency is None or memory.concurrency < 1:
         memory.fitting_len = known.get("fitting_len")
-    memory.utilization = memory.utilization or _amount(known, "utilization")
+    memory.utilization = memory.utilization or _part(known)
     missing = known.number("missing_gib")
     memory.host = ruled_out.on_cpu(known)
     if missing and missing > 0 and need and memory.utilization and memory.total_gib and not memory.host:
@@ -254,6 +255,18 @@ def _gib(said: Mapping[str, Any], name: str) -> float | None:
 def _amount(known: Known, name: str) -> float | None:
     value = known.number(name)
     return None if value is None else float(value)
+
+
+def _size(known: Known, name: str) -> float | None:
+    """An amount of memory that a card can have, else None."""
+    value = _amount(known, name)
+    return value if value is not None and value > 0 else None
+
+
+def _part(known: Known) -> float | None:
+    """vLLM's share of the card, where it can be one."""
+    value = _amount(known, "utilization")
+    return value if value is not None and 0 < value <= 1 else None
 
 
 def _whole(value: float | None) -> int | None:

@@ -14,6 +14,9 @@ if TYPE_CHECKING:
     from vdiag.rulebook.compile import Rulebook
 
 
+ROUGHLY = 0.05  # by how much the parts may be more than the whole: they are not read at one moment
+
+
 class Full(NamedTuple):
     """A full card: its size in GiB, who holds what of it, and what is to be said of that."""
 
@@ -41,7 +44,9 @@ def state(episode: Episode, rulebook: Rulebook, event: Event) -> Full | None:
     total = said.get("oom_total_gib")
     if not total:
         return None
-    return _told(total, said, others, event.line)
+    told = _told(total, said, others, event.line)
+    held = sum(share.gib for share in told.shares)
+    return told if held <= total * (1 + ROUGHLY) else None  # figures that contradict each other
 
 
 def _told(total: float, said: dict[str, float], others: dict[int, float], line: int) -> Full:

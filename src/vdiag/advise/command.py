@@ -89,6 +89,12 @@ def changed(
             made.env.pop(name, None)
             if value is not None:
                 made.env[name] = quote(value)
+    if any(
+        secrets.of_flag(word.value.partition("=")[0])
+        for word in (*made.outer, *made.head)
+        if "<" not in word.raw
+    ):
+        raise Unsafe("a program in front of it is given a secret")
     for word in (*made.outer, *made.head, *made.words):
         if secrets.without(word.value) != word.value or not word.raw.isprintable():
             raise Unsafe("it holds what cannot be shown")
@@ -128,13 +134,13 @@ def _opened(words: list[Word], command: Command, version: str | None) -> list[Wo
 
 
 def _holds_secret(flag: str, key: str) -> bool:
-    return secrets.of_flag(flag) or bool(key and secrets.of_name(key.rpartition(".")[2]))
+    return secrets.of_flag(flag) or bool(key and secrets.of_name(key))
 
 
 def _json_opened(option: Option, own: list[Word], command: Command) -> list[Word]:
     try:
         read = json.loads(option.values[0])
-        shown = _keys_opened(read, command.hidden)
+        shown = secrets.open_value("", read, command.hidden)
     except (ValueError, RecursionError):
         if secrets.of_name(option.values[0]):
             raise Unsafe("it holds what cannot be shown") from None
@@ -145,22 +151,6 @@ def _json_opened(option: Option, own: list[Word], command: Command) -> list[Word
     if option.inline:
         return [_spelled(f"{own[0].value.partition('=')[0]}={text}", command)]
     return [own[0], _spelled(text, command)]
-
-
-def _keys_opened(value: Any, hidden: list[str]) -> Any:
-    """JSON with a placeholder for each secret that its key tells; what was there goes to `hidden`."""
-    if isinstance(value, dict):
-        made = {}
-        for key, item in value.items():
-            if secrets.of_name(key) and isinstance(item, str) and not secrets.reference(item):
-                hidden.append(item)
-                made[key] = secrets.placeholder(f"--{key.replace('_', '-')}")
-            else:
-                made[key] = _keys_opened(item, hidden)
-        return made
-    if isinstance(value, list):
-        return [_keys_opened(item, hidden) for item in value]
-    return secrets.without(value) if isinstance(value, str) else value
 
 
 def _spelled(value: str, command: Command, *, glued: bool = False) -> Word:

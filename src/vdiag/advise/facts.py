@@ -147,9 +147,12 @@ def missing_gib(known: Known) -> float | None:
 def utilization(known: Known) -> float | None:
     """`--gpu-memory-utilization` where it was not given: its default, 0.9, and 0.92 since 0.24 or before.
 
-    Between 0.17.1 (0.9) and 0.24.0 (0.92) and without a version it is unknown (vllm/config/cache.py).
+    Between 0.17.1 (0.9) and 0.24.0 (0.92), without a version, and where the log does not show what was given, it is
+    unknown (vllm/config/cache.py).
     """
     version = arguments.number(known.get("vllm"))
+    if not known.said("args") and not known.said("namespace"):
+        return None
     if not version or (0, 17, 1) < version < (0, 24):
         return None
     return 0.92 if version >= (0, 24) else 0.9

@@ -42,6 +42,7 @@ OF_THE_ENGINE = frozenset(
 )
 _SMALLEST = ("kv_gib", "kv_tokens", "concurrency", "gpu_blocks")  # printed for several ranks by one process
 MOST = 1e15  # of any figure; what is larger is none
+_OF_A_SERVER = OF_THE_ENGINE | {"vllm"}  # what no worker says
 _WORDS = ("graphs_counted",)
 _WORKERS = ("Worker", "VllmWorker", "RayWorker")
 
@@ -80,13 +81,20 @@ class Figures(NamedTuple):
         return said
 
 
-def read(episode: Episode, rulebook: Rulebook) -> Figures | None:
-    """The figures of a run; None where it printed none. The rank with the least KV memory decides."""
+def read(episode: Episode, rulebook: Rulebook, unit: str | None = None) -> Figures | None:
+    """The figures of a run; None where it printed none. The rank with the least KV memory decides.
+
+    `unit`: the service or container that failed. Where another one tells of an engine or a version too, only its own
+    count: two servers write into one log then.
+    """
     ranks: dict[str, dict[str, Figure]] = {}
     engines: dict[str, dict[str, Figure]] = {}
-    for match in episode.matches:
-        if rulebook.rules[match.rule].role is not Role.CONTEXT:
-            continue
+    matches = [match for match in episode.matches if rulebook.rules[match.rule].role is Role.CONTEXT]
+    if unit is not None:
+        tell = {m.event.envelope.unit for m in matches if not _OF_A_SERVER.isdisjoint(m.captures)}
+        if tell - {unit}:
+            matches = [match for match in matches if match.event.envelope.unit == unit]
+    for match in matches:
         lane = match.event.envelope.lane
         for name, value in match.captures.items():
             if name not in _WORDS and not (isinstance(value, (int, float)) and abs(value) < MOST):

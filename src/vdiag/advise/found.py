@@ -26,7 +26,24 @@ _IN_FRONT = (  # variables and tools in front of a command, in any order
     r"(?:(?:(?:sudo|env|nohup|exec|time)|[A-Za-z_]\w*=(?:'[^'\n]*'|\"[^\"\n]*\"|<[^<>\n]*>|[^\s'\"<])*)\s+)*"
 )
 _SERVE = r"(?:[\w./~$-]*/)?vllm\s+serve\b|(?:[\w./~$-]*/)?python[\d.]*\s+(?:-u\s+)?-m\s+vllm\.entrypoints\.openai\.api_server\b"
-_TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_IN_FRONT}(?:{_SERVE})(?:\s|$))")
+# Programs that start another one, which gets their environment: `uv run`, `numactl --membind=0`.
+_STARTERS = (
+    "numactl",
+    "taskset",
+    "nice",
+    "ionice",
+    "chrt",
+    "stdbuf",
+    "srun",
+    "tini",
+    "dumb-init",
+    "nsys",
+    "ncu",
+)
+_RUNNERS = ("uv", "conda", "mamba", "micromamba", "poetry", "pipenv", "pdm", "hatch", "rye")  # with `run`
+_STARTED = rf"(?:(?:(?:{'|'.join(_STARTERS)})|(?:{'|'.join(_RUNNERS)})\s+run)\s+(?:[^\n;|&]{{1,200}}?\s)?)?"
+MOST_IN_FRONT = 30  # words of such a program
+_TYPED = re.compile(rf"^\s*{_PROMPT}(?P<all>{_IN_FRONT}{_STARTED}(?:{_SERVE})(?:\s|$))")
 _RUN = re.compile(rf"^\s*{_PROMPT}(?P<all>(?:sudo\s+)?(?:docker|podman)\s+run\s)")
 _EXEC = re.compile(r"^\s*(?:Process:\s+\d+\s+)?ExecStart=(?P<all>[^\s{].*)")
 _STATUS = re.compile(r"\s\(code=\w+, (?:status|signal)=[^)]*\)\s*$")
@@ -156,6 +173,8 @@ def launcher(values: Sequence[str]) -> int | None:
     name = re.sub(r"^[@:+!-]+", "", values[0]).rpartition("/")[2]
     if name in ("docker", "podman") and values[1:2] == ["run"]:
         return _behind_image(values)
+    if name in _STARTERS or (name in _RUNNERS and values[1:2] == ["run"]):
+        return _behind_starter(values)
     if name == "vllm":
         return 2 if values[1:2] == ["serve"] else None
     if re.fullmatch(r"python[\d.]*", name):
@@ -168,6 +187,16 @@ def launcher(values: Sequence[str]) -> int | None:
             return 3 + options
         if rest[:1] and rest[0].rpartition("/")[2] == "vllm" and rest[1:2] == ["serve"]:
             return 3 + options
+    return None
+
+
+def _behind_starter(values: Sequence[str]) -> int | None:
+    """The place behind the launcher that another program starts."""
+    for at in range(1, min(len(values), MOST_IN_FRONT)):
+        if re.fullmatch(r"(?:.*/)?(?:vllm|python[\d.]*)", values[at]):
+            inside = launcher(values[at:])
+            if inside is not None:
+                return at + inside
     return None
 
 

@@ -12,6 +12,8 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from typing import Any
 
+from vdiag.advise import secrets
+
 SHORT = {  # short flags of `vllm serve`
     "tp": "tensor_parallel_size",
     "pp": "pipeline_parallel_size",
@@ -26,27 +28,6 @@ SHORT = {  # short flags of `vllm serve`
 UNTOLD = "(not shown)"  # stands for a secret's value
 MOST_TEXT = 20_000  # characters of one command or list of arguments that are read
 
-_SECRET_WORDS = frozenset(
-    [
-        "key",
-        "keys",
-        "token",
-        "password",
-        "passwd",
-        "pass",
-        "secret",
-        "secrets",
-        "credential",
-        "credentials",
-        "authorization",
-        "bearer",
-        "auth",
-        "apikey",
-    ]
-)
-_SECRET_VALUE = re.compile(
-    r"\b(?:hf_|sk-|ghp_|glpat-|xox[bp]-)[\w-]{12,}|\bBearer\s+\S|://[^/\s:@]+:[^/\s@]+@"
-)
 _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SERVE = re.compile(
     r"(?:^|[\s/])vllm +serve\s+|-m +vllm\.entrypoints\.openai\.api_server\s+|vllm/vllm-openai\S*\s*"
@@ -67,22 +48,16 @@ class Hidden(str):
 
 def is_secret(name: str, value: Any = None) -> bool:
     """Whether a setting's value must not be shown, by its name or by what it looks like."""
-    words = re.split(r"[^a-z0-9]+", name.lower())
-    if _SECRET_WORDS & set(words):
-        return True
-    return isinstance(value, str) and _SECRET_VALUE.search(value) is not None
-
-
-def masked(text: str) -> str:
-    """A text without what looks like a secret in it."""
-    return _SECRET_VALUE.sub(UNTOLD, text)
+    return secrets.of_name(name) or (isinstance(value, str) and secrets.without(value) != value)
 
 
 def guarded(name: str, value: Any) -> Any:
     """The value, a secret as Hidden, a number as a number; of mappings and lists each part."""
     if isinstance(value, Mapping):
-        return {key: guarded(str(key), item) for key, item in value.items()}
+        return {key: guarded(f"{name}.{key}", item) for key, item in value.items()}
     if isinstance(value, (list, tuple)):
+        if secrets.of_name(name):
+            return Hidden(value)
         return [guarded(name, item) for item in value]
     if value is not None and not isinstance(value, bool) and is_secret(name, value):
         return Hidden(value)

@@ -80,9 +80,8 @@ def series(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> Ser
     """What a run said of its load before it failed; None where it said nothing."""
     matches = [
         match
-        for match in episode.matches
-        if (failure is None or match.line < failure.line)
-        and ("load_running" in match.captures or "load_preemptions" in match.captures)
+        for match in _before(episode, failure)
+        if ("load_running" in match.captures or "load_preemptions" in match.captures)
         and rulebook.rules[match.rule].role is Role.CONTEXT
     ]
     units = Counter(match.event.envelope.unit for match in matches if "load_running" in match.captures)
@@ -106,6 +105,18 @@ def series(episode: Episode, rulebook: Rulebook, failure: Failure | None) -> Ser
         max(math.ceil(row.running / row.engines) for at_once in rounds[-len(latest) :] for row in at_once),
         max(points[-1].preemptions or 0, warned),
     )
+
+
+def _before(episode: Episode, failure: Failure | None) -> list[Match]:
+    """What is said before a failure; in a log that stands on one line, in the order it is said."""
+    if failure is None:
+        return episode.matches
+    at = next((i for i, match in enumerate(episode.matches) if match.event is failure.event), 0)
+    return [
+        match
+        for i, match in enumerate(episode.matches)
+        if match.line < failure.line or (match.line == failure.line and i < at)
+    ]
 
 
 def load(episode: Episode, rulebook: Rulebook, name: str, failure: Failure | None = None) -> Load | None:

@@ -16,6 +16,9 @@ if TYPE_CHECKING:
 
 FORMS = ("cli", "systemd", "docker", "compose", "kubernetes", "python")
 _MODEL = re.compile(r"[\w.~/][\w.~/:@+-]{0,300}")
+_SHOWS = re.compile(  # what each command that found.py reads holds
+    r"vllm\s+serve|-m\s+vllm\.|ExecStart|(?:docker|podman)\s+run|^\s*(?:- )?(?:image|command|args|entrypoint|Command|Args):"
+)
 _VENV = re.compile(r'File "(/[\w./@+-]{1,200})/lib/python3\.\d+/site-packages/vllm/')
 
 
@@ -55,9 +58,11 @@ class Shown:
 
         One that is not understood counts too, unless the shell's: what stands in a unit or a container beside vLLM is not known then.
         """
-        from vdiag.advise.found import commands  # late, as all that reads commands: most answers need none
-
         for number, events in enumerate(self._runs):
+            if not any(_SHOWS.search(row) for event in events for row in event.rows):
+                continue
+            from vdiag.advise.found import commands  # late, as all that reads commands: most logs show none
+
             fitting = [
                 found for found in commands(_lines(events))
                 if (self._fits(found.command) if found.command is not None else found.form != "cli")

@@ -11,7 +11,8 @@ from typing import Any
 
 import msgspec
 
-from vdiag.advise.given import guarded, masked, of_command, of_namespace
+from vdiag.advise import secrets
+from vdiag.advise.given import guarded, of_command, of_namespace
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Role
 from vdiag.reason.blame import Blame
@@ -237,7 +238,7 @@ def _warnings(start: Start, runs: Sequence[Blame], rulebook: Rulebook, until: in
         for event in run.episode.events:
             if not _warns(event) or (until is not None and (event.line >= until or id(event) in benign)):
                 continue
-            text = masked(event.rows[0].strip())
+            text = secrets.without(event.rows[0].strip())
             if same := shape(text):
                 start.warned.setdefault(same, Warned(text, event.lines[0], known.get(id(event), "")))
 

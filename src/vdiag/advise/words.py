@@ -14,6 +14,7 @@ LONGEST = 8_000  # characters of a command line that a person still reads
 _VARIABLE = re.compile(r"\$(?:[A-Za-z_]\w*|\{[A-Za-z_]\w*(?::?-[\w./:@-]*)?\})")
 _BLANK = re.compile(r"<[\w ./|,:'-]{1,60}>")
 _ENDS = ";|&<>()"
+_NO_QUOTES = "‘’“”„«»—–"  # what a word processor makes of quotes and of `--`
 
 
 class Unsafe(Exception):
@@ -83,6 +84,8 @@ def _word(text: str, at: int) -> tuple[Word, int]:
             break
         elif char in "`!":
             raise Unsafe("it would run something else")
+        elif char in _NO_QUOTES:
+            raise Unsafe("a program for text has changed its quotes")
         else:
             value += char
             at += 1

@@ -238,6 +238,8 @@ def _fold(findings: Sequence[Finding]) -> list[Finding]:
             same_source = finding.node.event.source == kept.node.event.source
             if same_source and finding.node.line < kept.node.line:
                 kept.node = finding.node
+            elif same_source and kept.last is not None and finding.node.line > kept.last.line:
+                kept.last = finding.node
             kept.confidence = max(kept.confidence, finding.confidence)
     return list(folded.values())
 

@@ -14,7 +14,7 @@ from typing import TextIO
 import msgspec
 
 from vdiag.model import AlsoSeen, Diagnosis, Harmless, Report, Severity, Verdict
-from vdiag.render import budget, load
+from vdiag.render import budget
 from vdiag.render.outside import outside
 from vdiag.render.page import Page, in_ascii, shorten, shows_blocks
 from vdiag.render.sections import (
@@ -63,6 +63,8 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     if report.memory is not None:
         budget.show(page, report.memory, everything)
     if report.load is not None:
+        from vdiag.render import load  # late: a start that fails says nothing of a load
+
         failed = bool(first) and first[0].severity is Severity.FATAL
         load.show(page, report.load, failed=failed, everything=everything)
     if everything or not report.diagnoses:

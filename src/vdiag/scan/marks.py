@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import re
 
-from vdiag.scan.envelope import Peeler
+from vdiag.scan.envelope import Peeler, has_escapes, strip_escapes
 from vdiag.scan.wrapped import Piece
 
 FEWEST = 5  # lines that tell a mark of all from chance
@@ -29,6 +29,8 @@ def unmarked(pieces: list[Piece]) -> list[Piece] | None:
     filled = [piece for piece in pieces if piece[1].strip()]
     if len(filled) < FEWEST:
         return None
+    if any(has_escapes(text) for _, text in filled[:FEWEST]):  # what the grammar knows may be coloured
+        filled = [(n, strip_escapes(text)) for n, text in filled]
     return _between(filled) or _numbered(filled) or _tagged(filled)
 
 

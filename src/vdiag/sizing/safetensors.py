@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import re
+import stat
 import struct
 from collections.abc import Iterator
 from pathlib import Path
@@ -96,7 +97,10 @@ def _complete(folder: Path, found: list[Path]) -> None:
 
 def header(path: Path) -> Iterator[Tensor]:
     """The tensors that one file tells of; checks that they lie in the file."""
-    size = path.stat().st_size
+    told = path.stat()
+    if not stat.S_ISREG(told.st_mode):
+        raise Unsizable(f"{path}: no regular file")
+    size = told.st_size
     with path.open("rb") as file:
         start = file.read(8)
         if start.startswith(b"version "):
