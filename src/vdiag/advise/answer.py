@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
@@ -52,8 +51,6 @@ LONG_WAIT = 300.0  # seconds without a step of the start that are worth a word
 PACKAGES = ("torch", "transformers", "triton", "flashinfer_python", "nccl")  # facts that are versions
 MOST_LISTED = 12  # explained or set aside lines of one diagnosis
 MOST_DIMMED = 500  # lines of one harmless rule
-_FLAG = re.compile(r"(--[\w-]+)([ =]+)(\"[^\"]*\"|'[^']*'|\S+)")
-_ASSIGNED = re.compile(r"(?<![-\w])([A-Za-z_]\w*)=(\S+)")
 
 Place = Callable[[int], int]  # the physical line of a line as it was read
 Since = Callable[[Blame], Changes | None]  # what differs between a run and one that worked
@@ -80,7 +77,7 @@ def answer(
         vdiag=__version__,
         verdict=conclusion.verdict,
         inputs=inputs,
-        environment=_environment(context),
+        environment=_environment(conclusion, context),
         diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=_also_seen(blames, inputs),
@@ -102,14 +99,14 @@ def answer(
     return report
 
 
-def _environment(context: dict[str, Any]) -> Environment:
+def _environment(conclusion: Conclusion, context: dict[str, Any]) -> Environment:
     return Environment(
         vllm=_text(context.get("vllm")),
         engine=_text(context.get("engine")),
         model=_text(context.get("model")),
         args=_opened(context.get("args") or {}),
         deploy=context.get("deploy"),
-        command=_shown(_text(context.get("command"))),
+        command=_command(conclusion, context),
         platform=_text(context.get("platform")),
         driver=_text(context.get("driver")),
         gpu=_text(context.get("gpu")),
@@ -184,19 +181,17 @@ def _opened(args: dict[str, Any]) -> dict[str, Any]:
     return {name: open_value(name, value) for name, value in args.items()}
 
 
-def _shown(command: str | None) -> str | None:
-    """A command as the log shows it, without its keys and passwords."""
-    if command is None:
+def _command(conclusion: Conclusion, context: dict[str, Any]) -> str | None:
+    """The command that started the server, without its keys and passwords; None where the log shows none whole."""
+    if not (context.get("command") or context.get("typed_model")) or not conclusion.blames:
         return None
-    from vdiag.advise import secrets
+    from vdiag.advise.written import as_shown  # late, as all that reads commands
 
-    def flag(found: re.Match[str]) -> str:
-        hidden = secrets.of_flag(found[1]) and not secrets.reference(found[3])
-        return f"{found[1]}{found[2]}{secrets.placeholder(found[1])}" if hidden else found[0]
-
-    command = _FLAG.sub(flag, command)
-    command = _ASSIGNED.sub(lambda found: f"{found[1]}={secrets.assigned(found[1], found[2])}", command)
-    return secrets.without(command)
+    finding = conclusion.findings[0] if conclusion.findings else None
+    told = finding.blame if finding else conclusion.blames[-1]
+    others = [blame.episode.events for blame in reversed(conclusion.blames) if blame is not told]
+    line = _line_here(finding.node, told) if finding else told.episode.last_line
+    return as_shown(Shown([told.episode.events, *others], line, context)) or None
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:

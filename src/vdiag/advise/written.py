@@ -57,6 +57,19 @@ def corrected(
     return lines
 
 
+def as_shown(shown: Shown) -> str:
+    """The command as the log shows it, without secrets; empty where it does not show it whole."""
+    command = shown.command
+    if command is None or command.rebuilt:
+        return ""
+    try:
+        made = changed(command, {}, [], {}, {}, None)
+    except Unsafe:
+        return ""
+    text = "\n".join(_lines(made))
+    return "" if any(len(value) > 3 and value in text for value in made.hidden) else text
+
+
 def _rows(command: Command) -> list[str]:
     """The command in pieces that a line is not broken in, a line each; docker's options share lines."""
     head = list(command.head)
