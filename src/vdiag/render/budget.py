@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from vdiag.model import Lever, Memory, Share
+from collections.abc import Sequence
+
+from vdiag.model import Fix, Lever, Memory, Share
 from vdiag.render.page import Page
-from vdiag.render.sections import BRIEF, left_out, sentence
+from vdiag.render.sections import BRIEF, enough, left_out, sentence
 from vdiag.sizing.fit import LOW_UTILIZATION, SAFE_UTILIZATION
-from vdiag.sizing.shares import FREE
+from vdiag.sizing.shares import FREE, KV
 
 BAR = 60  # cells of the bar on a wide page
 _MARKS = "#=+*%o~-"  # one for each share, in order; free room is `.`
@@ -14,17 +16,27 @@ _ROOM = "."
 LEFT, LEFT_OF_HOST = "left of the card", "left of the host"
 
 
-def show(page: Page, told: Memory, everything: bool) -> None:
-    """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure."""
+def show(page: Page, told: Memory, everything: bool, fixes: Sequence[Fix] = ()) -> None:
+    """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure.
+
+    What `fixes` say already of a setting is said again only if `everything` is.
+    """
     if not (told.asked or everything):
         return
     page.heading("The memory of the card" if told.when_full else "The memory budget")
     _where(page, told)
     _bar(page, told)
-    _what_fits(page, told)
+    if everything or not told.when_full:
+        _what_fits(page, told)
     for note in told.notes:
         page.prose(note)
-    _levers(page, told.levers, everything)
+    known = [fix.set for fix in fixes]
+    levers = [
+        lever
+        for lever in told.levers
+        if everything or not any(lever.set and set_.keys() >= lever.set.keys() for set_ in known)
+    ]
+    _levers(page, levers, everything)
 
 
 def _where(page: Page, told: Memory) -> None:
@@ -81,20 +93,24 @@ def _row(share: Share, mark: str, widest: int, total: float | None) -> str:
 
 def _what_fits(page: Page, told: Memory) -> None:
     said = []
-    if told.kv_tokens is not None and told.kv_gib is not None and told.kv_gib > 0:
+    nothing = told.kv_gib is not None and told.kv_gib <= 0
+    if nothing:
+        said.append("Nothing is left for the KV cache, so no length fits.")
+    elif told.kv_tokens is not None and told.kv_gib is not None:
         each = f", {told.bytes_per_token:,.0f} bytes each" if told.bytes_per_token else ""
         said.append(f"The KV cache of {told.kv_gib:.2f} GiB holds about {told.kv_tokens:,} tokens{each}.")
     elif told.kv_tokens is not None:
         said.append(f"The KV cache holds {told.kv_tokens:,} tokens.")
-    elif told.kv_gib is not None and told.kv_gib <= 0:
-        said.append("Nothing is left for the KV cache, so no length fits.")
-    if told.max_model_len and told.concurrency is not None:
+    if told.max_model_len and told.concurrency is not None and not nothing:
         need = f" ({told.need_gib:.2f} GiB)" if told.need_gib else ""
         said.append(
             f"Of requests of the full {told.max_model_len:,} tokens{need} {told.concurrency:.2f} fit at once."
         )
     if told.fitting_len:
-        said.append(f"The longest context that fits is {told.fitting_len:,} tokens.")
+        sure = any(share.what == KV and share.estimated for share in told.shares)
+        said.append(
+            f"The longest context that {'is sure to fit' if sure else 'fits'} is {told.fitting_len:,} tokens."
+        )
     if wanted := told.needed_utilization:
         said.append(_utilization(wanted, told))
     if said:
@@ -122,7 +138,7 @@ def _levers(page: Page, levers: list[Lever], everything: bool) -> None:
     page.heading("What would change it")
     for lever in levers if everything else levers[:BRIEF]:
         page.prose(
-            f"{sentence(lever.do)[:-1]}{_setting(lever)}: {lever.gives}{_enough(lever)}.",
+            f"{sentence(lever.do)[:-1]}{_setting(lever)}: {lever.gives}{enough(lever.enough)}.",
             first="- ",
             indent="  ",
         )
@@ -139,9 +155,3 @@ def _setting(lever: Lever) -> str:
     ]
     said += [f"{name}={value}" for name, value in lever.env.items()]
     return f" ({' '.join(said)})" if said else ""
-
-
-def _enough(lever: Lever) -> str:
-    if lever.enough is None:
-        return ""
-    return "; enough by itself" if lever.enough else "; not enough by itself"

@@ -15,6 +15,8 @@ PLACES = 8  # line numbers of one
 # A command as advise/ prints it, with an ellipsis for the arguments that the user gives already.
 _ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|LLM\() ?.*…")
 
+THEN = "# then:"  # as advise/ writes it
+
 SEVERITY = {
     Severity.FATAL: "",
     Severity.DEGRADED: "the server lives, badly",
@@ -77,7 +79,7 @@ def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
         page.heading("If that does not suit")
         shown = others if everything else others[:BRIEF]
         for number, fix in enumerate(shown, start=2):
-            show_fix(page, fix, number, whole=everything)
+            show_fix(page, fix, number, whole=everything, after=diagnosis.fixes[0])
         if left := len(others) - len(shown):
             page.prose(f"{counted(left, 'more fix', 'more fixes')}: --all", style="dim")
     if diagnosis.avoid:
@@ -153,15 +155,36 @@ def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> No
         show_fix(page, fix, whole=False)
 
 
-def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True) -> None:
-    """A fix; not `whole`: the change alone, where another fix has shown the user's command already."""
+def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True, after: Fix | None = None) -> None:
+    """A fix; not `whole`: the change alone, without the steps around it that the fix before has shown (`after`)."""
     if number > 2:
         page.blank()
     first = f"{number}. " if number else ""
     page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
-    commands(page, fix.run if whole or not fix.change else fix.change)
+    commands(page, fix.run if whole else _apart(fix, after))
+    margin = " " * len(first)
+    if fix.gives:
+        page.prose(f"Gives: {fix.gives}{enough(fix.enough)}.", first=margin, indent=margin)
     if fix.note:
-        page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
+        page.prose(f"Note: {sentence(fix.note)}", first=margin, indent=margin)
+
+
+def _apart(fix: Fix, after: Fix | None) -> list[str]:
+    """A command of one line; else the change alone, without the commands around it that a fix above has too."""
+    lines = fix.change or fix.run
+    if len(fix.run) == 1:
+        return fix.run
+    if after is None or not after.change or not fix.change:
+        return lines
+    shown = {*after.run, *after.change}
+    first = next((at for at, line in enumerate(lines) if line not in shown or line.startswith("#")), 0)
+    last = lines.index(THEN) if THEN in lines and shown.issuperset(lines[lines.index(THEN) :]) else None
+    return lines[first:last]
+
+
+def enough(value: bool | None) -> str:
+    """Whether a setting alone makes the server fit, as the end of a sentence; empty where that is not known."""
+    return "" if value is None else "; enough by itself" if value else "; not enough by itself"
 
 
 def commands(page: Page, lines: Iterable[str]) -> None:
