@@ -245,7 +245,17 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
     if "deploy" not in context:
         for name, value in _deploy([e for b in blames for e in b.episode.events]).items():
             context.setdefault(name, value)
+    if "deploy" not in context and _of_a_script(context, [e for b in blames for e in b.episode.events]):
+        context["deploy"] = "python"
     return context
+
+
+def _of_a_script(context: dict[str, Any], events: list[Event]) -> bool:
+    """Whether a script called `LLM(…)`: it logs no statistics unless asked to, and there is no API server."""
+    args = context.get("args")
+    if not isinstance(args, dict) or args.get("disable_log_stats") is not True or "model_tag" in args:
+        return False
+    return not any(e.envelope.role == "APIServer" or "server version" in e.rows[0] for e in events)
 
 
 def _deploy(events: list[Event]) -> dict[str, str]:

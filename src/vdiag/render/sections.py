@@ -13,7 +13,7 @@ BRIEF = 3  # items of a secondary list shown without --all
 PLACES = 8  # line numbers of one
 
 # A command as advise/ prints it, with an ellipsis for the arguments that the user gives already.
-_ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|LLM\() ?.*…")
+_ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|vllm\.entrypoints\S+|LLM\() ?.*…")
 
 THEN = "# then:"  # as advise/ writes it
 
@@ -176,9 +176,8 @@ def _apart(fix: Fix, after: Fix | None) -> list[str]:
         return fix.run
     if after is None or not after.change or not fix.change:
         return lines
-    shown = {*after.run, *after.change}
-    first = next((at for at, line in enumerate(lines) if line not in shown or line.startswith("#")), 0)
-    last = lines.index(THEN) if THEN in lines and shown.issuperset(lines[lines.index(THEN) :]) else None
+    first = next((at for at, line in enumerate(lines) if line not in after.change or line.startswith("#")), 0)
+    last = lines.index(THEN) if THEN in lines and set(after.run) >= set(lines[lines.index(THEN) :]) else None
     return lines[first:last]
 
 
