@@ -9,6 +9,7 @@ import pytest
 
 from dresses import undressed
 from logtext import ALL, FAILED, Sample, ask, by_name, sample
+from vdiag.advise.facts import Known
 from vdiag.model import Memory, Report
 from vdiag.render.terminal import render
 from vdiag.sizing import fit, shares
@@ -408,6 +409,132 @@ def test_a_sampler_gets_as_many_requests_as_were_free() -> None:
     assert "--max-num-seqs 64" in settings(report)
 
 
+@pytest.mark.parametrize("total", [40.5, 44.5, 47.4, 79.2])
+@pytest.mark.parametrize("said", [(38.0, 1.88, 1.93), (30.7, 5.02, 5.6), (20.0, 15.0, 15.3)])
+def test_a_share_is_computed_without_the_size_of_the_card_and_enough_for_any(
+    total: float, said: tuple[float, float, float]
+) -> None:
+    """Weights and KV cache tell what the card has at least; a larger one needs less."""
+    weights, have, need = said
+    found = Known({"have_gib": have, "need_gib": need}, {"weights_gib": weights, "utilization": 0.88})
+    share = found.get("needed_utilization")
+    if share is not None and total * 0.88 >= weights + have:
+        assert (share - 0.88) * total >= need - have
+        assert share <= fit.SAFE_UTILIZATION
+
+
+def test_a_negative_rest_without_the_size_of_the_card_has_a_computed_share_too() -> None:
+    report = read(
+        "(APIServer pid=40) INFO 08-28 10:12:02 [utils.py:233] non-default args: {'model': 'acme/model-8b', 'gpu_memory_utilization': 0.8}",
+        engine("0.11.0"),
+        core("Model loading took 60.0000 GiB and 22.400000 seconds"),
+        core("Available KV cache memory: -1.35 GiB"),
+        "(EngineCore_DP0 pid=41) ERROR 08-28 10:12:45 [core.py:708] ValueError: No available memory for the cache blocks. "
+        "Try increasing `gpu_memory_utilization` when initializing the engine.",
+    )
+    fix = report.diagnoses[0].fixes[0]
+    assert fix.set == {
+        "gpu_memory_utilization": 0.84
+    }  # 0.8 + 2.35 / 60, rounded up: no card of 60 GiB needs more
+    assert fix.gives.startswith("at least 2.40 GiB")
+
+
+PINNED = [
+    "(APIServer pid=40) INFO 08-28 10:12:02 [utils.py:233] non-default args: {'model': 'acme/model-8b', 'kv_cache_memory_bytes': 4563402752}",
+    engine("0.11.0"),
+    core("Model loading took 17.62 GiB and 22.400000 seconds"),
+]
+RESERVED = "Initial free memory {free} GiB, reserved 4.25 GiB memory for KV Cache as specified by kv_cache_memory_bytes config and skipped memory profiling."
+
+
+@pytest.mark.parametrize(("free", "room"), [("30.1", True), ("23.5", False)])
+def test_a_cache_of_a_fixed_size_gets_a_larger_one_where_it_is_free_and_never_a_share(
+    free: str, room: bool
+) -> None:
+    report = failed(*PINNED, core(RESERVED.format(free=free)), have="4.25", fits=34816)
+    assert not any("gpu_memory_utilization" in fix.set for fix in report.diagnoses[0].fixes)
+    sizes = [
+        fix.set["kv_cache_memory_bytes"]
+        for fix in report.diagnoses[0].fixes
+        if "kv_cache_memory_bytes" in fix.set
+    ]
+    assert sizes == []  # 16 GiB are needed: with the weights more than is free
+    near = FAILURE.replace("16.00", "4.26").format(have="4.25", fits=130000)
+    report = read(*PINNED, core(RESERVED.format(free=free)), near)
+    sizes = [
+        fix.set["kv_cache_memory_bytes"]
+        for fix in report.diagnoses[0].fixes
+        if "kv_cache_memory_bytes" in fix.set
+    ]
+    assert bool(sizes) == room
+    assert all(size >= 4.26 * fit.GIB for size in sizes)
+
+
+def test_where_a_length_costs_little_there_are_no_bytes_of_a_token() -> None:
+    """Layers with a state: three quarters of the memory do not hold three quarters of the length."""
+    memory = failed(engine("0.24.0"), have="12.00", fits=7740).memory
+    assert memory is not None
+    assert (memory.bytes_per_token, memory.kv_tokens, memory.concurrency) == (None, None, 0.75)
+    assert memory.fitting_len == 7728
+    assert next(lever for lever in memory.levers if "kv_cache_dtype" in lever.set).enough is None
+
+
+def test_the_rank_that_decides_is_named_though_the_engine_tells_of_it() -> None:
+    ranks = [
+        core(f"Available KV cache memory: {kv} GiB", f"Worker_TP{i} pid={50 + i}")
+        for i, kv in enumerate((6.87, 4.95))
+    ]
+    memory = failed(*ranks).memory
+    assert memory is not None
+    assert (memory.ranks, memory.lane) == (2, "Worker_TP1 pid=51")
+
+
+def test_more_cards_are_counted_with_the_stages() -> None:
+    memory = failed(engine("0.11.0", tensor_parallel_size=8, pipeline_parallel_size=4)).memory
+    assert memory is not None
+    assert next(lever for lever in memory.levers if "tensor_parallel_size" in lever.set).price.startswith(
+        "64 cards"
+    )
+
+
+OUT = (
+    "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 1.00 GiB. GPU 0 has a total capacity of 23.50 GiB of "
+    "which 410.06 MiB is free. Including non-PyTorch memory, this process has 23.09 GiB memory in use. Of the allocated "
+    "memory {used} GiB is allocated by PyTorch, and {unused} is reserved by PyTorch but unallocated."
+)
+
+
+@pytest.mark.parametrize(
+    ("used", "unused", "helps"), [("22.47", "122.00 MiB", False), ("19.00", "3.50 GiB", True)]
+)
+def test_larger_segments_only_where_what_is_reserved_would_be_enough(
+    used: str, unused: str, helps: bool
+) -> None:
+    report = read(engine("0.11.0"), OUT.format(used=used, unused=unused))
+    assert ("expandable_segments" in settings(report)) == helps
+
+
+@pytest.mark.parametrize(
+    ("architecture", "images"),
+    [("Qwen2ForCausalLM", False), ("Qwen2VLForConditionalGeneration", True), ("", True)],
+)
+def test_no_images_are_limited_of_a_model_that_takes_none(architecture: str, images: bool) -> None:
+    row = f"(APIServer pid=40) INFO 08-28 10:12:02 [model.py:547] Resolved architecture: {architecture}"
+    report = read(
+        *([row] if architecture else []),
+        "INFO 01-14 08:31:28 gpu_executor.py:76] # GPU blocks: 1088, # CPU blocks: 2048",
+        "ValueError: The model's max seq len (65536) is larger than the maximum number of tokens that can be stored in KV cache (17408).",
+    )
+    assert ("limit-mm-per-prompt" in settings(report)) == images
+    assert report.diagnoses[0].phase == "profile"  # the check comes before the graphs
+    assert "limit_mm_per_prompt" not in report.diagnoses[0].fixes[1].set
+
+
+def test_an_engine_without_a_name_has_none() -> None:
+    row = "INFO 01-14 08:30:15 llm_engine.py:234] Initializing an LLM engine (v0.6.6.post1) with config: model='acme/model-7b', speculative_config=None"
+    assert read(row).environment.engine is None
+
+
 # ---- every memory diagnosis -----------------------------------------------------------------------------
 
 
@@ -445,6 +572,7 @@ def test_levers_say_whether_they_are_enough() -> None:
         needed_utilization=0.9,
         kv_gib=10.0,
         need_gib=13.9,
+        bytes_per_token=float(BYTES_8B),
         shares=[
             *memory_of(*V1_GRAPHS).shares[:1],
         ],
@@ -531,6 +659,27 @@ def test_the_budget_stands_on_a_page_only_where_memory_failed_unless_all_is_aske
     headings = ("The memory budget", "The memory of the card")
     assert any(row in headings for row in page_of(s)) == (memory is not None and memory.asked)
     assert any(row in headings for row in page_of(s, everything=True)) == (memory is not None)
+
+
+@pytest.mark.parametrize("s", FAILED, ids=by_name)
+def test_a_page_says_of_a_setting_once_what_it_gives(s: Sample) -> None:
+    """In its fix, else among what would change the budget; all of them stand there with --all."""
+    report = ask(s.text)
+    if report.memory is None or not report.memory.asked:
+        return
+    brief, whole = "\n".join(page_of(s)), "\n".join(page_of(s, everything=True))
+    for lever in report.memory.levers:
+        of_fix = any(fix.set.keys() >= lever.set.keys() for fix in report.diagnoses[0].fixes)
+        said = f"- {lever.do}"[:60]
+        assert (said in brief) == (not of_fix)
+        assert said in whole
+
+
+def test_the_steps_around_a_change_are_not_said_again() -> None:
+    s = next(s for s in FAILED if s.name == "kv-cache-too-small")
+    assert sum("systemctl restart" in row for row in page_of(s)) == 1
+    assert sum("systemctl restart" in row for row in page_of(s, everything=True)) >= 4
+    assert sum("# add at the end" in row for row in page_of(s)) == 2  # where it goes is
 
 
 def test_the_bar_is_as_long_as_the_shares_and_each_has_its_mark_in_words() -> None:

@@ -121,6 +121,32 @@ def test_a_changed_argument_explains_the_failure_and_the_way_back_is_the_first_f
     assert any("--max-model-len 8192" in line for line in fix.run)
 
 
+def test_the_way_back_is_the_whole_command_where_the_log_tells_it() -> None:
+    bad = {**BAD, "port": 8000, "max_num_seqs": 64}
+    fix = (
+        ask(lines(*start({**bad, "max_model_len": 8192}), *start(bad, error=KV, hour=11, pid=7702)))
+        .diagnoses[0]
+        .fixes[0]
+    )
+    whole = " ".join(fix.run)
+    assert all(flag in whole for flag in ("--port 8000", "--max-num-seqs 64", "--max-model-len 8192"))
+    assert "131072" not in whole
+    assert "…" not in whole
+    assert "--port" not in " ".join(fix.change)
+
+
+def test_the_figures_of_an_earlier_start_are_not_those_of_the_failed_one() -> None:
+    good = start(tokens=1_002_470, kv=19.5, before=(
+        "(EngineCore_DP0 pid=3388) INFO 09-20 09:10:32 [kv_cache_utils.py:1091] Maximum concurrency for 131,072 tokens per request: 7.65x",
+    ))  # fmt: skip
+    together = ask(lines(*good, *start(BAD, error=KV, hour=11, pid=7702))).memory
+    alone = ask(lines(*start(BAD, error=KV, hour=11, pid=7702))).memory
+    assert together is not None
+    assert alone is not None
+    assert (together.kv_tokens, together.concurrency, together.fitting_len) == (38576, 0.29, 38576)
+    assert (together.kv_gib, together.need_gib) == (alone.kv_gib, alone.need_gib)
+
+
 def test_the_root_cause_and_its_confidence_are_those_without_the_earlier_start() -> None:
     alone = ask(lines(*start(BAD, error=KV, hour=11, pid=7702))).diagnoses[0]
     told = ask(lines(*start(), *start(BAD, error=KV, hour=11, pid=7702))).diagnoses[0]
@@ -376,10 +402,9 @@ def test_a_way_back_that_a_fix_of_the_rule_is_already_is_not_said_twice() -> Non
     error = "ValueError: Quantization method specified in the model config (awq) does not match the quantization method specified in the `quantization` argument (gptq)."
     report = ask(lines(*start(), *start({**ARGS, "quantization": "gptq"}, error=error, pid=4000)))
     assert items(report) == [("argument", "--quantization", None, "gptq", True)]
-    runs = [
-        fix.run for fix in report.diagnoses[0].fixes if any("without --quantization" in r for r in fix.run)
-    ]
-    assert len(runs) == 1
+    fixes = report.diagnoses[0].fixes
+    assert sum(any("without --quantization" in row for row in fix.change) for fix in fixes) == 1
+    assert all(fix.run != other.run for fix in fixes for other in fixes if fix is not other)
 
 
 def test_with_another_model_nothing_says_that_the_way_back_works() -> None:

@@ -638,3 +638,63 @@ def test_commands_for_the_samples_are_valid(path: Path) -> None:
         for fix in diagnosis.fixes:
             if fix.change:
                 assert problems(arguments(fix.run), report.environment.vllm) == []
+
+
+KV = (
+    "(EngineCore_DP0 pid=80) ERROR 03-03 08:01:01 [core.py:708] ValueError: To serve at least one request with the "
+    "models's max seq len (131072), (16.00 GiB KV cache is needed, which is larger than the available KV cache memory "
+    "(4.71 GiB). Based on the available memory, the estimated maximum model length is 38576.\n"
+)
+
+
+def offered(text: str) -> list[str]:
+    """What the later fixes of a log say to type: the change alone."""
+    return [row for fix in vdiag.diagnose(text + KV).diagnoses[0].fixes for row in fix.change]
+
+
+@pytest.mark.parametrize(
+    ("started", "begins"),
+    [
+        (TEXTS["module"], "python3 -m vllm.entrypoints.openai.api_server --model acme/model-7b …"),
+        (TEXTS["docker"], "docker run … <image> …"),
+        (TEXTS["docker"].replace("docker run", "podman run"), "podman run … <image> …"),
+        (TEXTS["cli"], "vllm serve acme/model-7b …"),
+    ],
+)  # fmt: skip
+def test_the_change_alone_starts_the_server_as_its_user_does(started: str, begins: str) -> None:
+    rows = offered(f"{started}\n")
+    assert rows
+    assert all(row.startswith(begins) or "AWQ build" in row for row in rows)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        TEXTS["kubernetes"].replace("  name: chat", "  name: chat\n  namespace: ml") + "\n",
+        TEXTS["kubernetes"] + "\n$ kubectl -n ml logs chat-6c9d8f7b5-x2k4v\n",
+    ],
+    ids=["manifest", "kubectl"],
+)
+def test_a_patch_goes_to_the_namespace_that_the_log_names(text: str) -> None:
+    fix = vdiag.diagnose(text + KV).diagnoses[0].fixes[0]
+    assert fix.run[0] == "kubectl patch deployment chat -n ml --patch-file /dev/stdin <<'EOF'"
+
+
+SCRIPT = "INFO 03-03 08:00:01 [utils.py:233] non-default args: {args}\n"
+
+
+@pytest.mark.parametrize(
+    ("args", "script"),
+    [
+        ({"disable_log_stats": True, "model": "acme/model-7b"}, True),
+        ({"disable_log_stats": True, "model_tag": "acme/model-7b", "model": "acme/model-7b"}, False),
+        ({"model": "acme/model-7b", "port": 8000}, False),
+    ],
+)
+def test_a_script_that_calls_the_engine_itself_is_told_by_its_arguments(
+    args: dict[str, Any], script: bool
+) -> None:
+    log = SCRIPT.format(args=repr({**args, "max_model_len": 131072})) + KV
+    assert vdiag.diagnose(log).diagnoses[0].fixes[0].run[0].startswith("LLM(" if script else "vllm serve")
+    banner = "INFO 03-03 08:00:00 [api_server.py:1839] vLLM API server version 0.11.0\n"
+    assert vdiag.diagnose(banner + log).diagnoses[0].fixes[0].run[0].startswith("vllm serve")

@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 import vdiag
-from logtext import LIVING, SAMPLES
+from logtext import LIVING, SAMPLES, ask
 from vdiag.advise import trend
 from vdiag.follow import Follower
 from vdiag.model import Load, LoadPoint, Report, Verdict
@@ -444,3 +444,20 @@ def test_a_log_that_is_followed_tells_the_load_by_the_lines_of_its_files() -> No
     assert load.pattern == "memory"
     assert (load.points[-1].line, load.points[-1].running) == (1, 90)
     assert load.points[0].line == 5
+
+
+@pytest.mark.parametrize("count", [4, 12])
+def test_what_a_living_server_said_again_ends_at_the_last_time_it_said_so(count: int) -> None:
+    rows = [v1(10 * i, 32, 120 + 9 * i, 40.0) for i in range(count)]
+    told = ask(START.replace("64", "32") + "".join(rows)).diagnoses[0]
+    lines = START.count("\n")
+    assert (told.times, told.line, told.last_line) == (count, lines + 1, lines + count)
+
+
+@pytest.mark.parametrize("everything", [True, False])
+def test_the_cure_of_a_full_card_is_told_by_its_fixes_and_with_all_by_the_load(everything: bool) -> None:
+    report = ask(START + "".join(v1(10 * i, 8 + i, 0, 20.0) for i in range(8)) + OOM.format(time=clock(75)))
+    assert report.load is not None
+    page = " ".join(terminal.render(report, everything=everything).plain().split())
+    assert report.load.said in page
+    assert (report.load.remedy in page) == everything

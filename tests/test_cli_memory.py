@@ -104,12 +104,47 @@ def test_a_close_call_is_told(tmp_path: Path) -> None:
     assert not any("It is close" in note for note in said["memory"]["notes"])
 
 
+HYBRID: dict[str, Any] = {
+    "architectures": ["NemotronHForCausalLM"], "model_type": "nemotron_h", "hybrid_override_pattern": "M-M-M*-M-M*-",
+    "num_hidden_layers": 12, "mamba_num_heads": 128, "mamba_head_dim": 64, "n_groups": 8, "ssm_state_size": 128,
+    "conv_kernel": 4, "expand": 2, "chunk_size": 128, "attention_head_dim": 128, "max_position_embeddings": 8192,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("fields", [{}, HYBRID], ids=["attention", "states"])
+@pytest.mark.parametrize("length", [4096, 5000, 8192])
+def test_a_length_that_fits_is_not_cut_to_whole_blocks(
+    tmp_path: Path, fields: dict[str, Any], length: int
+) -> None:
+    limit = {"max_position_embeddings": length}
+    _, said, _ = asked(str(model(tmp_path, **{**fields, **limit})), "--gpu", "80GiB")
+    assert said["memory"]["fitting_len"] == length
+    assert f"--max-model-len {length}" in said["flags"]
+
+
+def test_a_length_that_only_the_estimates_let_fit_is_said_to_be_one(tmp_path: Path) -> None:
+    folder = str(model(tmp_path))
+    _, said, _ = asked(folder, "--gpu", "24GiB")
+    low, high = said["range_gib"]
+    length = int((low + (high - low) / 4) * (1 << 30) / 131_072)
+    _, said, _ = asked(folder, "--gpu", "24GiB", "--max-model-len", str(length))
+    assert said["fits"] is True
+    assert said["memory"]["fitting_len"] < length
+    assert said["said"].startswith("It fits if the estimates hold")
+
+
 def test_weights_alone_are_too_much(tmp_path: Path) -> None:
     status, said, _ = asked(str(model(tmp_path)), "--gpu", "16GiB", "--max-model-len", "512")
     assert status == 1
     assert said["memory"]["kv_gib"] < 0
     assert "fitting_len" not in said["memory"]
     assert said["flags"] == []
+    world = World()
+    world.run("memory", str(tmp_path), "--gpu", "16GiB", "--max-model-len", "512")
+    page = " ".join(world.printed.split())
+    assert "Nothing is left for the KV cache" in page
+    assert "GiB are missing." in page
+    assert "-" not in page.split("By what is estimated, ")[1].split(" GiB")[0]
 
 
 @pytest.mark.parametrize(

@@ -45,7 +45,16 @@ def test_it_keeps_the_contract() -> None:
     assert decoded["verdict"] == "diagnosed"
     assert decoded["diagnoses"][0]["severity"] == "fatal"
     assert decoded["diagnoses"][0]["fixes"] == [
-        {"do": "do it", "run": [], "safety": "safe", "note": "", "change": []}
+        {
+            "do": "do it",
+            "run": [],
+            "safety": "safe",
+            "note": "",
+            "change": [],
+            "set": {},
+            "gives": "",
+            "enough": None,
+        }
     ]
 
 

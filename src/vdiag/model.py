@@ -208,6 +208,9 @@ class Fix(msgspec.Struct):
     safety: Safety = Safety.SAFE
     note: str = ""
     change: list[str] = []  # the change alone, where `run` holds the user's whole command with it
+    set: dict[str, Any] = {}  # the engine arguments that it sets
+    gives: str = ""  # what it comes to in this budget, computed
+    enough: bool | None = None  # whether it alone makes the server fit; None: unknown
 
 
 class Fixed(msgspec.Struct):

@@ -7,7 +7,8 @@ from collections.abc import Callable, Container, Mapping
 from typing import TYPE_CHECKING, Any
 
 from vdiag import __version__
-from vdiag.advise.budget import ABOUT_MEMORY, budget, facts_of_run
+from vdiag.advise.budget import ABOUT_MEMORY, budget, facts_of_run, with_figures
+from vdiag.advise.figures import OF_A_RUN
 from vdiag.advise.fixes import command, facts_of, fill, placeholders
 from vdiag.advise.gaps import find_gaps
 from vdiag.advise.shown import Shown
@@ -131,13 +132,18 @@ def _numbers(
     name = report.inputs[told.episode.source].name
     node = conclusion.findings[0].node if conclusion.findings else None
     latest = _latest(conclusion.findings[0]) if conclusion.findings else None
-    unit = latest.event.envelope.unit if latest else None
-    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook, unit)}
+    here = (
+        _facts(conclusion.findings[0], context, blames, rulebook, latest)
+        if conclusion.findings
+        else {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
+    )
     rule = node.rule if node else None
     settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
     report.memory = budget(told.episode, rulebook, name, here, latest.match if latest else None, settings)
     if report.memory is not None and rule is not None:
-        report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule))
+        report.memory.asked = not ABOUT_MEMORY.isdisjoint(placeholders(rule)) or report.memory.when_full
+    if report.memory is not None and report.diagnoses:
+        with_figures(report.diagnoses[0].fixes, report.memory)
     if "load_running" in told.episode.facts:
         from vdiag.advise.load import load  # late: a start that fails says nothing of a load
 
@@ -151,16 +157,17 @@ def _numbers(
 
         report.changes = changed(told, blames, report.inputs, rulebook)
     if fatal and report.changes is not None:
-        _weigh(report, conclusion)
+        _weigh(report, conclusion, rulebook)
 
 
-def _weigh(report: Report, conclusion: Conclusion) -> None:
+def _weigh(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
     """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
     from vdiag.advise import back  # late too
 
     assert report.changes is not None
-    context = _context(conclusion)
-    node = conclusion.findings[0].node
+    finding = conclusion.findings[0]
+    context = _facts(finding, _context(conclusion), conclusion.blames, rulebook)
+    node = finding.node
     back.explain(report.changes, node, context)
     fix = back.way_back(report.changes, context)
     if fix is None or not report.diagnoses or report.diagnoses[0].rule is None:
@@ -258,10 +265,12 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
     """What the log says of the server: of the first finding's episode, else of the last one."""
     blames = conclusion.blames
     context: dict[str, Any] = {}
+    told = conclusion.findings[0].blame if conclusion.findings else blames[-1] if blames else None
     for blame in blames:
-        context.update({k: v for k, v in blame.episode.facts.items() if v not in ("", None, {})})
-    if conclusion.findings:
-        context.update(conclusion.findings[0].blame.episode.facts)
+        mine = {k: v for k, v in blame.episode.facts.items() if v not in ("", None, {})}
+        context.update(mine if blame is told else {k: v for k, v in mine.items() if k not in OF_A_RUN})
+    if told is not None:
+        context.update(told.episode.facts)
     args = context.get("args")
     if isinstance(args, dict):
         context.setdefault("model", args.get("model") or args.get("model_tag"))
@@ -269,7 +278,17 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
     if "deploy" not in context:
         for name, value in _deploy([e for b in blames for e in b.episode.events]).items():
             context.setdefault(name, value)
+    if "deploy" not in context and _of_a_script(context, [e for b in blames for e in b.episode.events]):
+        context["deploy"] = "python"
     return context
+
+
+def _of_a_script(context: dict[str, Any], events: list[Event]) -> bool:
+    """Whether a script called `LLM(…)`: it logs no statistics unless asked to, and there is no API server."""
+    args = context.get("args")
+    if not isinstance(args, dict) or args.get("disable_log_stats") is not True or "model_tag" in args:
+        return False
+    return not any(e.envelope.role == "APIServer" or "server version" in e.rows[0] for e in events)
 
 
 def _deploy(events: list[Event]) -> dict[str, str]:
@@ -321,6 +340,32 @@ def _load_facts(finding: Finding, rulebook: Rulebook) -> dict[str, Any]:
     return load_facts(finding.blame.episode, rulebook, _failure(finding))
 
 
+def _facts(
+    finding: Finding,
+    context: dict[str, Any],
+    blames: list[Blame],
+    rulebook: Rulebook,
+    latest: Node | None = None,
+) -> dict[str, Any]:
+    """What texts and fixes of a finding may ask for: its run's own facts count most.
+
+    `latest`: the node whose unit's figures count, where it is not the finding's own.
+    """
+    blame = finding.blame
+    unit = (latest or finding.node).event.envelope.unit
+    facts = {
+        **context,
+        **blame.episode.facts,
+        **facts_of_run(blame.episode, rulebook, unit),
+        **_load_facts(finding, rulebook),
+    }
+    others = [other.episode.events for other in reversed(blames) if other is not blame]
+    facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(finding.node, blame), facts)
+    if not facts.get("model"):
+        facts["model"] = shown.model or None
+    return facts
+
+
 def _diagnosis(
     finding: Finding,
     inputs: list[Input],
@@ -330,16 +375,7 @@ def _diagnosis(
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = {
-        **context,
-        **blame.episode.facts,
-        **facts_of_run(blame.episode, rulebook, event.envelope.unit),
-        **_load_facts(finding, rulebook),
-    }
-    others = [other.episode.events for other in reversed(blames) if other is not blame]
-    facts["shown"] = shown = Shown([blame.episode.events, *others], _line_here(node, blame), facts)
-    if not facts.get("model"):
-        facts["model"] = shown.model or None
+    facts = _facts(finding, context, blames, rulebook)
     phase = blame.episode.phase_at(_line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

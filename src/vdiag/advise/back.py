@@ -9,7 +9,7 @@ from typing import Any
 from vdiag.advise import form
 from vdiag.advise.arguments import takes
 from vdiag.advise.facts import ALIASES, Known
-from vdiag.advise.fixes import applies, placeholders
+from vdiag.advise.fixes import applies, placeholders, to_type
 from vdiag.advise.given import UNTOLD
 from vdiag.advise.start import DEVICE, MEMORY, PACKAGES, TOLD_AS
 from vdiag.model import Change, Changes, Fix, Safety
@@ -178,9 +178,8 @@ def way_back(told: Changes, context: Mapping[str, Any]) -> Fix | None:
     if unset:
         dropped = " and ".join(item.name for item in arguments if item.before is None)
         wording.append(f"without {dropped}" if set_ else f"Start without {dropped} again")
-    return Fix(
-        do=", ".join(wording), run=form.change(set_, unset, {}, context), safety=Safety.TRADEOFF, note=NOTE
-    )
+    run, change = to_type(set_, unset, {}, {}, context, Known({}, context))
+    return Fix(do=", ".join(wording), run=run, safety=Safety.TRADEOFF, note=NOTE, change=change, set=set_)
 
 
 def _can_be_typed(item: Change) -> bool:

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING, Any
 from vdiag.advise import card, figures
 from vdiag.advise.arguments import number as version_of
 from vdiag.advise.facts import Known
-from vdiag.model import Memory, Share
+from vdiag.model import Fix, Lever, Memory, Share
 from vdiag.sizing import fit, ruled_out, shares
-from vdiag.sizing.levers import levers
+from vdiag.sizing.levers import levers, missing_gib
 
 if TYPE_CHECKING:
     from vdiag.advise.figures import Figure, Figures
@@ -79,11 +79,35 @@ def budget(
     if not memory.shares and memory.kv_gib is None and memory.kv_tokens is None and memory.total_gib is None:
         return None
     if failing is not None and memory.need_gib is not None:
-        memory.line, memory.lane = failing.line, failing.event.envelope.lane
+        memory.line = failing.line
+        memory.lane = memory.lane if memory.ranks > 1 else failing.event.envelope.lane
     memory.levers = levers(memory, known)
     if memory.when_full:
         memory.levers = [lever for lever in memory.levers if settings.issuperset(lever.set)]
     return memory
+
+
+def with_figures(fixes: list[Fix], memory: Memory) -> None:
+    """Gives each fix what the lever of the same setting comes to; of a full card the levers are those of the fixes."""
+    if memory.when_full:
+        memory.levers = [lever for lever in memory.levers if _as_fixed(lever, fixes)]
+        return
+    known = missing_gib(memory) is not None
+    for lever in memory.levers:
+        if not known and lever.enough is None:
+            continue  # it gives what the setting gives anywhere
+        for fix in fixes:
+            if fix.set.keys() == lever.set.keys() and (fix.set == lever.set or "model" in lever.set):
+                fix.gives, fix.enough = lever.gives, lever.enough
+
+
+def _as_fixed(lever: Lever, fixes: list[Fix]) -> bool:
+    """Gives a lever the value that the first fix of its setting has; whether there is one."""
+    for fix in fixes:
+        if lever.set and fix.set.keys() >= lever.set.keys():
+            lever.set = {name: fix.set[name] for name in lever.set}
+            return True
+    return False
 
 
 def _sizes(memory: Memory, read: Figures, known: Known) -> None:
@@ -229,8 +253,11 @@ def _fits(memory: Memory, known: Known) -> None:
     if memory.bytes_per_token is None and need and limit:
         memory.bytes_per_token = fit.bytes_per_token(need, limit)
     estimate = known.number("estimated_len")
-    if memory.kv_tokens is None and estimate and limit and estimate < limit:
+    linear = not (estimate and have and need and limit) or _near(estimate / limit, have / need)
+    if memory.kv_tokens is None and estimate and limit and estimate < limit and linear:
         memory.kv_tokens = int(estimate)
+    if not linear:  # a request takes much whatever its length: there are no bytes of a token
+        memory.bytes_per_token = None
     if memory.kv_tokens is None and have and have > 0 and memory.bytes_per_token:
         memory.kv_tokens = int(have * fit.GIB / memory.bytes_per_token)
     printed = _amount(known, "concurrency")
@@ -238,13 +265,21 @@ def _fits(memory: Memory, known: Known) -> None:
         memory.concurrency = printed
     elif memory.kv_tokens and limit:
         memory.concurrency = round(memory.kv_tokens / limit, 2)
+    elif have and have > 0 and need:
+        memory.concurrency = round(have / need, 2)
     if memory.concurrency is None or memory.concurrency < 1:
         memory.fitting_len = known.get("fitting_len")
     memory.utilization = memory.utilization or _part(known)
     missing = known.number("missing_gib")
     memory.host = ruled_out.on_cpu(known)
-    if missing and missing > 0 and need and memory.utilization and memory.total_gib and not memory.host:
+    sized = memory.utilization and memory.total_gib and not memory.host and not known.get("pinned_gib")
+    if missing and missing > 0 and need and sized and memory.utilization and memory.total_gib:
         memory.needed_utilization = fit.wanted_utilization(memory.utilization, missing, memory.total_gib)
+
+
+def _near(one: float, other: float) -> bool:
+    """Whether two shares of a length agree but for rounding and for what a sliding window saves."""
+    return abs(one - other) <= 0.1 * max(one, other)
 
 
 def _gib(said: Mapping[str, Any], name: str) -> float | None:

@@ -92,4 +92,6 @@ def _told(total: float, said: dict[str, float], others: dict[int, float], line: 
 
 
 def _amount(gib: float) -> str:
-    return f"{gib:.2f} GiB" if gib >= 1 else f"{gib * 1024:.0f} MiB"
+    if gib >= 1:
+        return f"{gib:.2f} GiB"
+    return f"{gib * 1024:.0f} MiB" if gib >= 1 / 1024 or not gib else "less than 1 MiB"

@@ -8,6 +8,7 @@ function returns None rather than a guess. Memory is in GiB, lengths in tokens.
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -19,6 +20,9 @@ FactFunction = Callable[["Known"], Any]
 FACTS: dict[str, FactFunction] = {}
 
 MOST = 1e15  # of any amount or length
+_TEXT_ONLY = re.compile(
+    r"(?:Llama|Qwen[23](?:Moe|Next)?|Qwen3Next|Mi[sx]tral|Gemma2?|Deepseek(?:V[23])?|GptOss|NemotronH|Phi3?|Falcon|OPT)ForCausalLM"
+)
 FEW_SEQS = 64  # --max-num-seqs that fixes offer where memory is short
 
 # One fact, several names: rules capture under the words their message uses.
@@ -178,12 +182,9 @@ def needed_utilization(known: Known) -> float | None:
     Present share plus what is missing over the card's size (vLLM's budget is share × total), rounded up to
     two decimals; unknown above 0.92, and above what was free at start.
     """
-    share, total, missing = (
-        known.number("utilization"),
-        known.number("total_gib"),
-        known.number("missing_gib"),
-    )
-    if share is None or not total or not missing or not known.number("need_gib"):
+    share, missing = known.number("utilization"), known.number("missing_gib")
+    total = known.number("total_gib") or known.get("least_total_gib")
+    if share is None or not total or not missing or not known.number("need_gib") or known.get("pinned_gib"):
         return None
     return fit.needed_utilization(share, missing, total, known.number("free_gib"))
 
@@ -194,10 +195,42 @@ def opening_utilization(known: Known) -> float | None:
 
     Unknown above 0.92, and above what was free at start.
     """
-    share, total, have = known.number("utilization"), known.number("total_gib"), known.number("have_gib")
+    share, have = known.number("utilization"), known.number("have_gib")
+    total = known.number("total_gib") or known.get("least_total_gib")
     if share is None or not total or have is None or have >= 1 or known.number("need_gib"):
         return None
     return fit.needed_utilization(share, 1 - have, total, known.number("free_gib"))
+
+
+@fact
+def least_total_gib(known: Known) -> float | None:
+    """What the card has at least, where the log does not say it: what its parts add up to.
+
+    With it in the place of the card's size, a share that is computed is larger than needed, never too small.
+    """
+    weights, have, share = known.number("weights_gib"), known.number("have_gib"), known.number("utilization")
+    return fit.least_total(weights, have, share) if weights and have is not None and share else None
+
+
+@fact
+def pinned_gib(known: Known) -> float | None:
+    """The size of the KV cache where the command fixes it; --gpu-memory-utilization then sizes nothing."""
+    size = known.number("kv_cache_memory_bytes")
+    return size / fit.GIB if size and size > 0 else None
+
+
+@fact
+def needed_kv_bytes(known: Known) -> int | None:
+    """A larger fixed size that holds one full request, in bytes; unknown where it is not sure that so much is free.
+
+    Beside it and the weights 2 GiB have to be free, which activations and CUDA graphs take.
+    """
+    need, pinned = known.number("need_gib"), known.get("pinned_gib")
+    free, weights = known.number("free_gib"), known.number("weights_gib")
+    if not need or not pinned or pinned >= need or free is None or weights is None:
+        return None
+    wanted = need + fit.PIN_MARGIN_GIB
+    return math.ceil(wanted * fit.GIB) if wanted + weights + fit.BESIDE_GIB <= free else None
 
 
 @fact
@@ -206,14 +239,16 @@ def raising_is_no_help(known: Known) -> bool | None:
     share, total = known.number("utilization"), known.number("total_gib")
     free, missing = known.number("free_gib"), known.number("missing_gib")
     tokens, limit = known.number("kv_tokens"), known.number("max_len")
-    if share is not None and share >= fit.SAFE_UTILIZATION:
+    if (share is not None and share >= fit.SAFE_UTILIZATION) or known.get("pinned_gib"):
         return True
     if free is not None and total and free < fit.SAFE_UTILIZATION * total:
         return True
     if missing and missing > 0:
         now = fit.DEFAULT_UTILIZATION if share is None else share
-        return (fit.SAFE_UTILIZATION - now) * (total or fit.LARGEST_CARD_GIB) < missing
-    return True if tokens and limit and tokens < limit / 2 else None
+        least = known.get("least_total_gib")
+        most = total or min(fit.LARGEST_CARD_GIB, (least or math.inf) * fit.MOST_OF_LEAST)
+        return (fit.SAFE_UTILIZATION - now) * most < missing
+    return True if tokens and limit and tokens < limit * fit.NEARLY else None
 
 
 @fact
@@ -298,6 +333,20 @@ def half_batched_tokens(known: Known) -> int | None:
     """Half of `--max-num-batched-tokens` where the log says it, at least 256."""
     present = known.number("max_num_batched_tokens")
     return int(present) // 2 if present and present >= 512 else None
+
+
+@fact
+def whole_prompts(known: Known) -> bool | None:
+    """Whether chunked prefill is off, so that a batch holds whole prompts and may not be smaller than the context.
+
+    V1 has it unless told otherwise; V0, the only engine up to 0.7, for contexts above 32,768 tokens alone.
+    """
+    given = known.get("enable_chunked_prefill")
+    if given is not None:
+        return True if str(given).lower() == "false" else None
+    version, length = arguments.number(known.get("vllm")), known.number("max_len")
+    first = known.get("engine") == "V0" or (known.get("engine") is None and () < version < (0, 8))
+    return True if first and length is not None and length <= 32768 else None
 
 
 @fact
@@ -420,6 +469,21 @@ def fp8_cache_ruled_out(known: Known) -> bool | None:
 def quantising_ruled_out(known: Known) -> bool | None:
     """Whether the log shows that the weights are quantised already."""
     return True if ruled_out.quantising(known) else None
+
+
+@fact
+def segments_ruled_out(known: Known) -> bool | None:
+    """Whether what PyTorch had reserved and not used is too little to make up for what was short."""
+    want, left, unused = known.number("want_gib"), known.number("left_gib"), known.number("oom_reserved_gib")
+    if want is None or left is None or unused is None:
+        return None
+    return True if left + unused < want else None
+
+
+@fact
+def text_only(known: Known) -> bool | None:
+    """Whether the log names the architecture of a model that takes no images."""
+    return True if _TEXT_ONLY.fullmatch(str(known.get("architecture") or "")) else None
 
 
 @fact

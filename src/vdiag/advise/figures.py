@@ -40,6 +40,8 @@ OF_A_RANK = frozenset(
 OF_THE_ENGINE = frozenset(
     ["kv_tokens", "concurrency", "concurrency_len", "gpu_blocks", "auto_len", "auto_kv_gib"]
 )
+# What a start measures anew: of another run of the server it says nothing. The card stays the same.
+OF_A_RUN = (OF_A_RANK | OF_THE_ENGINE) - {"total_gib", "total_mib", "utilization"}
 _SMALLEST = ("kv_gib", "kv_tokens", "concurrency", "gpu_blocks")  # printed for several ranks by one process
 MOST = 1e15  # of any figure; what is larger is none
 _OF_A_SERVER = OF_THE_ENGINE | {"vllm"}  # what no worker says

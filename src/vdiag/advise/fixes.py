@@ -15,6 +15,7 @@ from vdiag.advise import blanks, form
 from vdiag.advise.arguments import number, takes
 from vdiag.advise.facts import Known
 from vdiag.advise.shown import Shown
+from vdiag.advise.together import accepted
 from vdiag.model import Fix
 from vdiag.rulebook.schema import FixRule, Rule
 
@@ -198,25 +199,42 @@ def _fix(fix: FixRule, known: Known, context: Mapping[str, Any]) -> Fix | None:
     try:
         run = [_command(line, known) for line in written]
         set_ = {_argument(name, known): _value(value, known) for name, value in fix.set.items()}
+        if set_ and not (set_ := accepted(set_, known)):
+            return None
         unset = [_argument(name, known) for name in fix.unset]
         env: dict[str, str | None] = {name: str(_value(value, known)) for name, value in fix.env.items()}
         env.update((_text(name, known), None) for name in gone)
         container = {name: _value(value, known) for name, value in fix.container.items()}
-        changes = bool(set_ or unset or env or container)
-        placed = _placed(context, known) if changes else {}
-        lines = form.change(set_, unset, env, placed, container) if changes else []
+        lines, change = to_type(set_, unset, env, container, context, known)
         if container and not lines:
             return None  # this way of running a server has no such setting
-        whole = _whole(set_, unset, env, container, placed) if lines else []
         return Fix(
             do=_text(fix.do, known),
-            run=[*run, *(whole or lines)],
+            run=[*run, *lines],
             safety=fix.safety,
             note=_text(" ".join(fix.note.split()), known),
-            change=[*run, *lines] if whole else [],
+            change=[*run, *change] if change else [],
+            set=set_,
         )
     except Unknown:
         return None
+
+
+def to_type(
+    set_: Mapping[str, Any],
+    unset: Sequence[str],
+    env: Mapping[str, str | None],
+    container: Mapping[str, Any],
+    context: Mapping[str, Any],
+    known: Known,
+) -> tuple[list[str], list[str]]:
+    """(what to type, the change alone) in the user's form; the second is empty where the first is no more than it."""
+    if not (set_ or unset or env or container):
+        return [], []
+    placed = _placed(context, known)
+    lines = form.change(set_, unset, env, placed, container)
+    whole = _whole(set_, unset, env, container, placed) if lines else []
+    return (whole, lines) if whole else (lines, [])
 
 
 def applies(fix: FixRule, known: Known, context: Mapping[str, Any]) -> bool:

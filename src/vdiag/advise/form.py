@@ -111,8 +111,18 @@ def _cli(
         model = {"model": set_["model"]} if "model" in set_ else context
         rest = {name: value for name, value in set_.items() if name != "model"}
         added = f" {_line(words(rest))}" if rest else ""
-        lines.append(f"vllm serve {_model(model)} …{added}{without}")
+        start = f"vllm serve {_model(model)}"
+        if (started := _launcher(context)[:2]) and started[1:] == ["-m"]:
+            start = f"{started[0]} -m vllm.entrypoints.openai.api_server --model {_model(model)}"
+        lines.append(f"{start} …{added}{without}")
     return lines
+
+
+def _launcher(context: Mapping[str, Any]) -> list[str]:
+    """The words that start the server, in front of its arguments; empty where the log does not show them."""
+    shown = context.get("shown")
+    command = shown.command if isinstance(shown, Shown) else None
+    return [word.value for word in command.head] if command is not None and not command.rebuilt else []
 
 
 def _systemd(
@@ -149,7 +159,8 @@ def _docker(
     added = f" {_line(words(set_))}" if set_ else ""
     dropped = ", ".join([*map(flag_of, unset), *(f"-e {name}" for name in _gone(env))])
     without = f"  # without {dropped}" if dropped else ""
-    return [f"docker run{options} … <image> …{added}{without}"]
+    tool = "podman" if _launcher(context)[:1] == ["podman"] else "docker"
+    return [f"{tool} run{options} … <image> …{added}{without}"]
 
 
 def _compose(

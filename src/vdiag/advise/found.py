@@ -289,6 +289,7 @@ def _holders(
     elif isinstance(value, dict):
         if value.get("kind") == "Deployment" and isinstance(value.get("metadata"), dict):
             around["deployment"] = value["metadata"].get("name")
+            around["kube_namespace"] = value["metadata"].get("namespace")
         if {"command", "args"} & value.keys():
             yield value, around
             return

@@ -241,8 +241,10 @@ def _kubernetes(
         if pod:
             lines += ["# in the pod's spec, beside `containers:`", *pod]
         return [*lines, "# then:", "kubectl apply -f <manifest.yaml>"]
+    space = str(command.around.get("kube_namespace") or context.get("kube_namespace") or "")
+    where = f" -n {space}" if _NAME.fullmatch(space) else ""
     return [
-        f"kubectl patch deployment {deployment} --patch-file /dev/stdin <<'EOF'",
+        f"kubectl patch deployment {deployment}{where} --patch-file /dev/stdin <<'EOF'",
         "spec:", "  template:", "    spec:", *(f"      {row}" for row in pod), "      containers:",
         f"        - name: {json.dumps(name) if _NAME.fullmatch(name) else '<container>'}",
         *(f"          {row}" for row in rows),

@@ -233,12 +233,15 @@ def _fold(findings: Sequence[Finding]) -> list[Finding]:
             same = [n for n in finding.blame.explained if n.rule is rule and rule is not None]
             if rule is not None and rule.severity is not Severity.FATAL:
                 finding.times = 1 + len(same)
+                here = [n for n in same if n.event.source == finding.node.event.source]
+                finding.last = max([finding.node, *here], key=lambda n: n.line)
         else:
             kept.times += finding.times if finding.node is not kept.node else 0
             same_source = finding.node.event.source == kept.node.event.source
             if same_source and finding.node.line < kept.node.line:
                 kept.node = finding.node
-            elif same_source and kept.last is not None and finding.node.line > kept.last.line:
+            last = kept.last or kept.node
+            if finding.node.event.source == last.event.source and finding.node.line > last.line:
                 kept.last = finding.node
             kept.confidence = max(kept.confidence, finding.confidence)
     return list(folded.values())

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from vdiag.model import Lever, Memory, Share
+from collections.abc import Sequence
+
+from vdiag.model import Fix, Lever, Memory, Share
 from vdiag.render.page import Page
-from vdiag.render.sections import BRIEF, left_out, sentence
+from vdiag.render.sections import BRIEF, enough, left_out, sentence
 from vdiag.sizing.fit import LOW_UTILIZATION, SAFE_UTILIZATION
-from vdiag.sizing.shares import FREE
+from vdiag.sizing.shares import FREE, KV
 
 BAR = 60  # cells of the bar on a wide page
 _MARKS = "#=+*%o~-"  # one for each share, in order; free room is `.`
@@ -14,19 +16,28 @@ _ROOM = "."
 LEFT, LEFT_OF_HOST = "left of the card", "left of the host"
 
 
-def show(page: Page, told: Memory, everything: bool) -> None:
-    """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure."""
+def show(page: Page, told: Memory, everything: bool, fixes: Sequence[Fix] = ()) -> None:
+    """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure.
+
+    What `fixes` say already of a setting is said again only if `everything` is.
+    """
     if not (told.asked or everything):
         return
     page.heading(title(told))
     for text in where(told):
         page.prose(text)
     _bar(page, told)
-    if said := fits(told):
+    if (everything or not told.when_full) and (said := fits(told)):
         page.prose(" ".join(said))
     for note in told.notes:
         page.prose(note)
-    _levers(page, told.levers, everything)
+    known = [fix.set for fix in fixes]
+    levers = [
+        lever
+        for lever in told.levers
+        if everything or not any(lever.set and set_.keys() >= lever.set.keys() for set_ in known)
+    ]
+    _levers(page, levers, everything)
 
 
 def title(told: Memory) -> str:
@@ -93,20 +104,24 @@ def _row(share: Share, mark: str, widest: int, total: float | None) -> str:
 def fits(told: Memory) -> list[str]:
     """How many tokens and requests fit, and what would be needed, in sentences."""
     said = []
-    if told.kv_tokens is not None and told.kv_gib is not None and told.kv_gib > 0:
+    nothing = told.kv_gib is not None and told.kv_gib <= 0
+    if nothing:
+        said.append("Nothing is left for the KV cache, so no length fits.")
+    elif told.kv_tokens is not None and told.kv_gib is not None:
         each = f", {told.bytes_per_token:,.0f} bytes each" if told.bytes_per_token else ""
         said.append(f"The KV cache of {told.kv_gib:.2f} GiB holds about {told.kv_tokens:,} tokens{each}.")
     elif told.kv_tokens is not None:
         said.append(f"The KV cache holds {told.kv_tokens:,} tokens.")
-    elif told.kv_gib is not None and told.kv_gib <= 0:
-        said.append("Nothing is left for the KV cache, so no length fits.")
-    if told.max_model_len and told.concurrency is not None:
+    if told.max_model_len and told.concurrency is not None and not nothing:
         need = f" ({told.need_gib:.2f} GiB)" if told.need_gib else ""
         said.append(
             f"Of requests of the full {told.max_model_len:,} tokens{need} {told.concurrency:.2f} fit at once."
         )
     if told.fitting_len:
-        said.append(f"The longest context that fits is {told.fitting_len:,} tokens.")
+        sure = any(share.what == KV and share.estimated for share in told.shares)
+        said.append(
+            f"The longest context that {'is sure to fit' if sure else 'fits'} is {told.fitting_len:,} tokens."
+        )
     if wanted := told.needed_utilization:
         said.append(_utilization(wanted, told))
     return said
@@ -151,5 +166,4 @@ def does(lever: Lever) -> str:
 
 def gives(lever: Lever) -> str:
     """What a lever brings, and whether that is enough."""
-    enough = {True: "enough by itself", False: "not enough by itself", None: ""}[lever.enough]
-    return "; ".join(filter(None, [lever.gives, enough]))
+    return f"{lever.gives}{enough(lever.enough)}"

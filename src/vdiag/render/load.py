@@ -42,8 +42,10 @@ def show(page: Page, told: Load, *, failed: bool, everything: bool) -> None:
         page.lines.append([(f"{name:{label}}", ""), (spark, "cyan"), (f" {words}", "")])
     if told.said or told.remedy:
         page.blank()
+        # What cures a card that ran out of memory the fixes say.
+        remedy = "" if failed and told.pattern == MEMORY and not everything else told.remedy
         apart = "Apart from the failure: " if failed and told.pattern not in (CALM, MEMORY) else ""
-        page.prose(f"{apart}{told.said} {told.remedy}".strip())
+        page.prose(f"{apart}{told.said} {remedy}".strip())
 
 
 def sparkline(values: Sequence[float], width: int, full: float = 0.0) -> str:

@@ -34,9 +34,16 @@ def render(plan: Plan, *, width: int, everything: bool = False) -> Page:
 def _known(plan: Plan) -> list[str]:
     """Where the figures come from, and how sure they are."""
     low, high = plan.range_gib
+    if high <= 0:
+        left = f"By what is estimated, {-high:.2f} to {-low:.2f} GiB are missing."
+    else:
+        left = (
+            f"What is estimated leaves {max(low, 0):.2f} to {high:.2f} GiB for the KV cache; "
+            "the longest context fits the least."
+        )
     return [
         *([f"The weights come {plan.weights_how}."] if plan.weights_how else []),
-        f"What is estimated leaves {low:.2f} to {high:.2f} GiB for the KV cache; the longest context fits the least.",
+        left,
     ]
 
 

@@ -14,7 +14,9 @@ KERNEL = "journalctl -k -b --no-pager | vdiag"  # what the kernel says
 PLACES = 8  # line numbers of one
 
 # A command as advise/ prints it, with an ellipsis for the arguments that the user gives already.
-_ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|LLM\() ?.*…")
+_ELLIPSIS = re.compile(r"(?:vllm serve|docker run|podman run|vllm\.entrypoints\S+|LLM\() ?.*…")
+
+THEN = "# then:"  # as advise/ writes it
 
 SEVERITY = {
     Severity.FATAL: "",
@@ -78,7 +80,7 @@ def background(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
         page.heading("If that does not suit")
         shown = others if everything else others[:BRIEF]
         for number, fix in enumerate(shown, start=2):
-            show_fix(page, fix, number, whole=everything)
+            show_fix(page, fix, number, whole=everything, after=diagnosis.fixes[0])
         if left := len(others) - len(shown):
             page.prose(f"{counted(left, 'more fix', 'more fixes')}: --all", style="dim")
     if diagnosis.avoid:
@@ -154,20 +156,38 @@ def other(page: Page, number: int, diagnosis: Diagnosis, everything: bool) -> No
         show_fix(page, fix, whole=False)
 
 
-def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True) -> None:
-    """A fix; not `whole`: the change alone, where another fix has shown the user's command already."""
+def show_fix(page: Page, fix: Fix, number: int = 0, *, whole: bool = True, after: Fix | None = None) -> None:
+    """A fix; not `whole`: the change alone, without the steps around it that the fix before has shown (`after`)."""
     if number > 2:
         page.blank()
     first = f"{number}. " if number else ""
     page.prose(f"{fix.do.strip().rstrip('.')} ({SAFETY[fix.safety]}).", first=first, indent=" " * len(first))
-    commands(page, typed(fix, whole=whole))
+    commands(page, typed(fix, whole=whole, after=after))
+    margin = " " * len(first)
+    if fix.gives:
+        page.prose(f"Gives: {fix.gives}{enough(fix.enough)}.", first=margin, indent=margin)
     if fix.note:
-        page.prose(f"Note: {sentence(fix.note)}", first=" " * len(first), indent=" " * len(first))
+        page.prose(f"Note: {sentence(fix.note)}", first=margin, indent=margin)
 
 
-def typed(fix: Fix, *, whole: bool) -> list[str]:
-    """What to type for a fix; not `whole`: the change alone, where it has one."""
-    return fix.run if whole or not fix.change else fix.change
+def typed(fix: Fix, *, whole: bool, after: Fix | None = None) -> list[str]:
+    """What to type for a fix; not `whole`: a command of one line, else the change alone.
+
+    `after`: a fix above, whose commands around the change are not said again.
+    """
+    if whole or len(fix.run) == 1:
+        return fix.run
+    lines = fix.change or fix.run
+    if after is None or not after.change or not fix.change:
+        return lines
+    first = next((at for at, line in enumerate(lines) if line not in after.change or line.startswith("#")), 0)
+    last = lines.index(THEN) if THEN in lines and set(after.run) >= set(lines[lines.index(THEN) :]) else None
+    return lines[first:last]
+
+
+def enough(value: bool | None) -> str:
+    """Whether a setting alone makes the server fit, as the end of a sentence; empty where that is not known."""
+    return "" if value is None else "; enough by itself" if value else "; not enough by itself"
 
 
 def commands(page: Page, lines: Iterable[str]) -> None:

@@ -61,7 +61,7 @@ def render(report: Report, *, width: int = 80, everything: bool = False) -> Page
     for number, diagnosis in enumerate(others, start=2):
         other(page, number, diagnosis, everything)
     if report.memory is not None:
-        budget.show(page, report.memory, everything)
+        budget.show(page, report.memory, everything, first[0].fixes if first else ())
     if report.load is not None:
         from vdiag.render import load  # late: a start that fails says nothing of a load
 

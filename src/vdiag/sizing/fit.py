@@ -14,6 +14,10 @@ LOW_UTILIZATION, SAFE_UTILIZATION = (
 HEADROOM_GIB = 0.3  # left free beside vLLM's share: the next process's CUDA context, a desktop
 DEFAULT_UTILIZATION = 0.9  # of vLLM before 0.24, which has 0.92; at least so much where nobody said another
 LARGEST_CARD_GIB = 288  # of any card that vLLM runs on
+MOST_OF_LEAST = 2  # a card has at most so many times what its weights and KV cache add up to
+NEARLY = 0.8  # of the tokens that are needed; with fewer, a little more of the card is not enough
+PIN_MARGIN_GIB = 0.05  # of a KV cache whose size is fixed, beside what one request needs
+BESIDE_GIB = 2.0  # for activations and CUDA graphs beside weights and KV cache
 ROUNDED_GIB = 0.005  # how far a figure with two decimals can be from what it stands for
 MARGIN = 0.99  # of an estimate of our own: what is free differs a little from start to start
 
@@ -58,3 +62,8 @@ def most_utilization(total: float, free: float | None = None) -> float:
     if free is None:
         return SAFE_UTILIZATION
     return min(math.floor(free / total * 100 + 1e-9) / 100, SAFE_UTILIZATION)
+
+
+def least_total(weights: float, have: float, share: float) -> float:
+    """What a card has at least, if `have` GiB of its `share` are left beside the weights (negative: missing)."""
+    return max(weights, (weights + have) / share if have > 0 else 0.0)

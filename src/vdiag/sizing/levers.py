@@ -32,6 +32,7 @@ def levers(memory: Memory, context: Facts) -> list[Lever]:
         return list(_for_many(memory, context))
     return [
         *_shorter(memory),
+        *_pinned(memory, context),
         *_host_memory(memory, context),
         *_share(memory, context),
         *_fp8(memory, context),
@@ -70,6 +71,19 @@ def _shorter(memory: Memory) -> Iterator[Lever]:
         )
 
 
+def _pinned(memory: Memory, context: Facts) -> Iterator[Lever]:
+    """A KV cache whose size the command fixes can be larger, where the card has the room."""
+    size = ruled_out.whole(context, "needed_kv_bytes")
+    if size and memory.need_gib is not None:
+        yield Lever(
+            do="Fix a larger size of the KV cache",
+            set={"kv_cache_memory_bytes": size},
+            gives=f"{size / fit.GIB:.2f} GiB, of which one request of the full length needs {memory.need_gib:.2f}",
+            price="less of the card for everything else",
+            enough=True,
+        )
+
+
 def _host_memory(memory: Memory, context: Facts) -> Iterator[Lever]:
     """On the CPU the KV cache has its own setting."""
     if not ruled_out.on_cpu(context) or memory.need_gib is None:
@@ -88,7 +102,22 @@ def _host_memory(memory: Memory, context: Facts) -> Iterator[Lever]:
 
 def _share(memory: Memory, context: Facts) -> Iterator[Lever]:
     wanted, now, total = memory.needed_utilization, memory.utilization, memory.total_gib
-    if wanted is None or now is None or not total or ruled_out.on_cpu(context):
+    if now is None or ruled_out.on_cpu(context) or ruled_out.larger_share(context):
+        return
+    sure = context.get("needed_utilization") or context.get("opening_utilization")
+    if isinstance(sure, float) and (
+        wanted is None or not total
+    ):  # the card's size is not told, or no length fits
+        size = total or context.get("least_total_gib")
+        least = "" if total else "at least "
+        yield Lever(
+            do="Let vLLM use more of the card",
+            set={"gpu_memory_utilization": sure},
+            gives=f"{least}{(sure - now) * size:.2f} GiB more for the KV cache" if size else "",
+            price="less of the card for everything else",
+            enough=True if context.get("needed_utilization") else None,
+        )
+    if wanted is None or not total:
         return
     if now < wanted <= fit.most_utilization(total, memory.free_gib) + 1e-9:
         yield Lever(
@@ -109,6 +138,8 @@ def _fp8(memory: Memory, context: Facts) -> Iterator[Lever]:
     elif memory.concurrency is not None:
         enough = memory.concurrency >= 0.5
     need = f", one request of the full length needs {memory.need_gib / 2:.2f} GiB" if memory.need_gib else ""
+    if memory.need_gib is not None and memory.bytes_per_token is None:
+        need, enough = "; what a request takes whatever its length stays", None
     yield Lever(
         do="Store the KV cache in 8 bits",
         set={"kv_cache_dtype": "fp8"},
@@ -134,6 +165,8 @@ def _batch(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
     peak = gib_of(memory, shares.ACTIVATIONS)
     present = ruled_out.whole(context, "max_num_batched_tokens")
     if peak is None or peak < 0.1 or present is None or present < 1024 or ruled_out.on_cpu(context):
+        return
+    if ruled_out.smaller_batch(context):
         return
     smaller = min(present // 2, SMALL_BATCH)
     most = peak * (1 - smaller / present)
@@ -170,6 +203,7 @@ def _cards(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
     size = ruled_out.larger_tp(context)
     if size is None:
         return
+    stages = ruled_out.whole(context, "pipeline_parallel_size") or 1
     gives, enough = "half the weights and half the KV cache of each token on each card", None
     weights = gib_of(memory, shares.WEIGHTS)
     if weights is not None and memory.kv_gib is not None and missing is not None:
@@ -178,10 +212,10 @@ def _cards(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
         # The KV heads are split too, where there are as many as cards; else they are kept whole.
         enough = True if memory.need_gib is not None and memory.need_gib <= room else None
     yield Lever(
-        do=f"Split the model over {size} cards",
+        do=f"Split the model over {size} cards" if stages == 1 else f"Split each stage over {size} cards",
         set={"tensor_parallel_size": size},
         gives=gives,
-        price=f"{size} cards; the attention heads must be divisible by {size}",
+        price=f"{size * stages} cards; the attention heads must be divisible by {size}",
         enough=enough,
     )
 
@@ -191,7 +225,7 @@ def _cards(memory: Memory, context: Facts, missing: float | None) -> Iterator[Le
 
 def _for_peaks(memory: Memory, context: Facts) -> Iterator[Lever]:
     present = ruled_out.whole(context, "max_num_batched_tokens")
-    if present is None or present > 512:
+    if (present is None or present > 512) and not ruled_out.smaller_batch(context):
         smaller = min(present // 2, SMALL_BATCH) if present else SMALL_BATCH
         yield Lever(
             do="Let one batch hold less",
@@ -200,10 +234,12 @@ def _for_peaks(memory: Memory, context: Facts) -> Iterator[Lever]:
             price="long prompts take more steps, so the first token comes later",
         )
     seqs = ruled_out.whole(context, "max_num_seqs")
-    if seqs is None or seqs > 1:
+    ran = ruled_out.whole(context, "peak_running")  # more than that was never asked for
+    fewer = min(half for half in (64, (seqs or 128) // 2, (ran or 128) // 2))
+    if fewer:
         yield Lever(
             do="Let fewer requests run at once",
-            set={"max_num_seqs": min(seqs // 2, 64) if seqs else 64},
+            set={"max_num_seqs": fewer},
             gives="smaller logits and fewer CUDA graphs",
             price="more requests wait",
         )

@@ -279,7 +279,8 @@ def _fill(
     memory.kv_tokens = int(blocks / pool.request(setting.length, setting) * setting.length)
     memory.bytes_per_token = round(need / setting.length, 1)
     limit = max(setting.length, longest or 0)
-    memory.fitting_len = kv.longest(pool, setting, low, limit) // pool.block * pool.block or None
+    fitting = kv.longest(pool, setting, low, limit)
+    memory.fitting_len = (fitting if fitting >= limit else fitting // pool.block * pool.block) or None
     fits = need + pool.block_bytes <= room
     if not fits:
         memory.needed_utilization = round((need + pool.block_bytes + taken) / ask.card + 0.005, 2)
@@ -408,7 +409,11 @@ def _said(memory: Memory, fits: bool | None, uncached: bool) -> str:
     if uncached:
         return "It fits; the model keeps no KV cache."
     if fits:
-        return f"It fits: {memory.concurrency:.2f} requests of {memory.max_model_len:,} tokens at once."
+        length = memory.max_model_len or 0
+        said = f"{memory.concurrency:.2f} requests of {length:,} tokens at once"
+        if memory.fitting_len and memory.fitting_len < length:
+            return f"It fits if the estimates hold: {said}. {memory.fitting_len:,} tokens are sure to fit."
+        return f"It fits: {said}."
     fitting = f" {memory.fitting_len:,} tokens would." if memory.fitting_len else ""
     return f"A context of {memory.max_model_len:,} tokens does not fit.{fitting}"
 

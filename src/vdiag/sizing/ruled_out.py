@@ -87,6 +87,16 @@ def quantising(facts: Facts) -> str:
     return ""
 
 
+def larger_share(facts: Facts) -> str:
+    """Against a larger --gpu-memory-utilization."""
+    return "the KV cache has a fixed size" if facts.get("kv_cache_memory_bytes") else ""
+
+
+def smaller_batch(facts: Facts) -> str:
+    """Against a smaller --max-num-batched-tokens."""
+    return "without chunked prefill a batch holds a whole prompt" if facts.get("whole_prompts") else ""
+
+
 def more_cards(facts: Facts) -> str:
     """Against a larger --tensor-parallel-size."""
     if on_cpu(facts):
