@@ -35,7 +35,7 @@ from vdiag.model import (
 from vdiag.reason.blame import Blame, Node
 from vdiag.reason.clock import apart, parse
 from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
-from vdiag.reason.story import Episode
+from vdiag.reason.story import Episode, facts_of_unit
 from vdiag.reason.unknown import fingerprint, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
@@ -69,7 +69,7 @@ def answer(
     `since` compares a run with one of another log, in the place of an earlier one of these inputs.
     """
     blames = conclusion.blames
-    context = _context(conclusion)
+    context = _context(conclusion, rulebook)
     report = Report(
         schema=SCHEMA,
         vdiag=__version__,
@@ -119,7 +119,9 @@ def _numbers(
     node = conclusion.findings[0].node if conclusion.findings else None
     latest = _latest(conclusion.findings[0]) if conclusion.findings else None
     unit = latest.event.envelope.unit if latest else None
-    here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook, unit)}
+    own = facts_of_unit([b.episode for b in blames], rulebook, node.event) if node else None
+    said = told.episode.facts if own is None else own
+    here = {**context, **said, **facts_of_run(told.episode, rulebook, unit)}
     rule = node.rule if node else None
     settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
     report.memory = budget(told.episode, rulebook, name, here, latest.match if latest else None, settings)
@@ -138,15 +140,15 @@ def _numbers(
 
         report.changes = changed(told, blames, report.inputs, rulebook)
     if fatal and report.changes is not None:
-        _weigh(report, conclusion)
+        _weigh(report, conclusion, rulebook)
 
 
-def _weigh(report: Report, conclusion: Conclusion) -> None:
+def _weigh(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
     """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
     from vdiag.advise import back  # late too
 
     assert report.changes is not None
-    context = _context(conclusion)
+    context = _context(conclusion, rulebook)
     node = conclusion.findings[0].node
     back.explain(report.changes, node, context)
     fix = back.way_back(report.changes, context)
@@ -227,14 +229,16 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         )
 
 
-def _context(conclusion: Conclusion) -> dict[str, Any]:
+def _context(conclusion: Conclusion, rulebook: Rulebook) -> dict[str, Any]:
     """What the log says of the server: of the first finding's episode, else of the last one."""
     blames = conclusion.blames
     context: dict[str, Any] = {}
     for blame in blames:
         context.update({k: v for k, v in blame.episode.facts.items() if v not in ("", None, {})})
     if conclusion.findings:
-        context.update(conclusion.findings[0].blame.episode.facts)
+        first = conclusion.findings[0]
+        own = facts_of_unit([blame.episode for blame in blames], rulebook, first.node.event)
+        context = own if own is not None else context | first.blame.episode.facts
     args = context.get("args")
     if isinstance(args, dict):
         context.setdefault("model", args.get("model") or args.get("model_tag"))
@@ -303,9 +307,10 @@ def _diagnosis(
 ) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
+    own = facts_of_unit([other.episode for other in blames], rulebook, event)
     facts = {
         **context,
-        **blame.episode.facts,
+        **(blame.episode.facts if own is None else own),
         **facts_of_run(blame.episode, rulebook, event.envelope.unit),
         **_load_facts(finding, rulebook),
     }
