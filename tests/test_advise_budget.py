@@ -636,6 +636,23 @@ def test_another_servers_figures_are_not_its_own(first: bool) -> None:
     assert (memory.kv_gib, memory.kv_tokens, memory.fitting_len) == (4.71, 38576, 38576)
 
 
+@pytest.mark.parametrize(("begun", "between"), [(12, 6), (12, 30), (5, 3), (3, 30)])
+def test_the_command_of_two_servers_is_that_of_the_one_that_fails(begun: int, between: int) -> None:
+    """The other one starts later, so the run that fails holds its arguments, too."""
+    mine = [f"chat-1  | {row}" for row in undressed(sample("kv-cache-too-small").lines)]
+    there = [
+        row.replace("acme/assistant-8b", "acme/other-9b") for row in sample("starting-cuda-graphs").lines
+    ]
+    other = [f"code-1  | {row}" for row in undressed(there)]
+    report = ask("\n".join([*mine[:begun], *other[:between], *mine[begun:], *other[between:]]))
+    (only,) = report.diagnoses
+    assert report.environment.model == "acme/assistant-8b"
+    assert any("acme/assistant-8b" in row for row in only.fixes[0].run)
+    assert "other-9b" not in repr(only.fixes)
+    assert report.memory is not None
+    assert report.memory.utilization == 0.9
+
+
 def test_of_two_servers_that_fail_the_ranks_are_not_added_up() -> None:
     s = sample("kv-cache-too-small")
     mine = [f"chat-1  | {row}" for row in undressed(s.lines)]

@@ -36,7 +36,7 @@ from vdiag.model import (
 from vdiag.reason.blame import Blame, Node
 from vdiag.reason.clock import apart, parse
 from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
-from vdiag.reason.story import Episode
+from vdiag.reason.story import Episode, facts_of_unit
 from vdiag.reason.unknown import fingerprint, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
@@ -72,7 +72,7 @@ def answer(
     `since` compares a run with one of another log, in the place of an earlier one of these inputs.
     """
     blames = conclusion.blames
-    context = _context(conclusion)
+    context = _context(conclusion, rulebook)
     report = Report(
         schema=SCHEMA,
         vdiag=__version__,
@@ -166,7 +166,7 @@ def _weigh(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
 
     assert report.changes is not None
     finding = conclusion.findings[0]
-    context = _facts(finding, _context(conclusion), conclusion.blames, rulebook)
+    context = _facts(finding, _context(conclusion, rulebook), conclusion.blames, rulebook)
     node = finding.node
     back.explain(report.changes, node, context)
     fix = back.way_back(report.changes, context)
@@ -261,7 +261,7 @@ def _placed(report: Report, places: Mapping[str, Place], told: set[str]) -> None
         )
 
 
-def _context(conclusion: Conclusion) -> dict[str, Any]:
+def _context(conclusion: Conclusion, rulebook: Rulebook) -> dict[str, Any]:
     """What the log says of the server: of the first finding's episode, else of the last one."""
     blames = conclusion.blames
     context: dict[str, Any] = {}
@@ -271,6 +271,10 @@ def _context(conclusion: Conclusion) -> dict[str, Any]:
         context.update(mine if blame is told else {k: v for k, v in mine.items() if k not in OF_A_RUN})
     if told is not None:
         context.update(told.episode.facts)
+    if conclusion.findings:
+        event = conclusion.findings[0].node.event
+        own = facts_of_unit([blame.episode for blame in blames], rulebook, event)
+        context = context if own is None else own
     args = context.get("args")
     if isinstance(args, dict):
         context.setdefault("model", args.get("model") or args.get("model_tag"))
@@ -353,9 +357,10 @@ def _facts(
     """
     blame = finding.blame
     unit = (latest or finding.node).event.envelope.unit
+    own = facts_of_unit([other.episode for other in blames], rulebook, finding.node.event)
     facts = {
         **context,
-        **blame.episode.facts,
+        **(blame.episode.facts if own is None else own),
         **facts_of_run(blame.episode, rulebook, unit),
         **_load_facts(finding, rulebook),
     }

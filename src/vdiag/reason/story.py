@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import defaultdict
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -132,7 +133,7 @@ def _of_source(
         episode.matches.append(match)
         episode.rules.add(rulebook.rules[match.rule].id)
     for episode in episodes:
-        episode.facts = _facts(episode, rulebook)
+        episode.facts = _facts(episode.matches, rulebook)
     return [e for e in episodes if e.events or e.marks or e.served]
 
 
@@ -175,10 +176,37 @@ def _place(bounds: list[int], line: int) -> int:
     return max(bisect_right(bounds, line) - 1, 0)
 
 
-def _facts(episode: Episode, rulebook: Rulebook) -> dict[str, Any]:
+def facts_of_unit(episodes: Sequence[Episode], rulebook: Rulebook, event: Event) -> dict[str, Any] | None:
+    """What the service or container of `event` says of itself since it started, where others tell their arguments too.
+
+    Two servers may write into one log; a run of it then holds what both say. None where that is not so.
+    """
+    unit = event.envelope.unit
+    starts: list[tuple[Episode, str]] = [
+        (episode, match.event.envelope.unit)
+        for episode in episodes
+        if unit and episode.source == event.source and episode.first_line <= event.line
+        for match in episode.matches
+        if "args" in match.captures and rulebook.rules[match.rule].role is Role.CONTEXT
+    ]
+    own = [episode for episode, told in starts if told == unit]
+    if not own or len({told for _, told in starts}) == 1:
+        return None
+    since = own[-1].first_line
+    matches = [
+        match
+        for episode in episodes
+        if episode.source == event.source and since <= episode.first_line <= event.line
+        for match in episode.matches
+        if match.event.envelope.unit == unit
+    ]
+    return _facts(matches, rulebook)
+
+
+def _facts(matches: Sequence[Match], rulebook: Rulebook) -> dict[str, Any]:
     """What context lines say; of several, the last, but the arguments of the first (children repeat them)."""
     facts: dict[str, Any] = {}
-    for match in episode.matches:
+    for match in matches:
         if rulebook.rules[match.rule].role is not Role.CONTEXT:
             continue
         for name, value in match.captures.items():
