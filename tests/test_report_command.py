@@ -274,6 +274,7 @@ def told(name: str, *, rules: bool = True) -> Report:
         ("kv-cache-too-small", False, Whose.UNKNOWN, "may be a bug of vLLM"),
         ("only-the-trailer", True, Whose.CUT_OFF, "Do not file yet"),
         ("healthy-busy", True, Whose.NOTHING, "nothing failed"),
+        ("starting-cuda-graphs", True, Whose.STARTING, "If it hangs there, say for how long"),
     ],
 )
 def test_it_says_whether_to_file(name: str, rules: bool, kind: Whose, word: str) -> None:
@@ -335,9 +336,24 @@ def test_the_form_has_its_sections_in_order_with_the_traceback() -> None:
 def test_duplicates_are_looked_for_by_message_and_by_fingerprint() -> None:
     report = told("kv-cache-too-small")
     text = bugform.render(report, {})
-    assert "q=is%3Aissue+ValueError%3A+To+serve+at+least+one+request" in text
+    assert "q=is%3Aissue+ValueError+To+serve+at+least+one+request" in text
     assert f"q=is%3Aissue+{report.diagnoses[0].fingerprint}" in text
     assert f"`{report.diagnoses[0].fingerprint}`" in text.split("\n---\n")[1]
+
+
+def test_the_reporter_is_told_how_to_get_what_is_cut_off() -> None:
+    before, _ = bugform.render(told("only-the-trailer"), {}).split("\n---\n")
+    assert "journalctl -u <unit> -b --no-pager | vdiag" in before
+    assert "journalctl -k -b --no-pager > kernel.log" in before
+    assert "what you expected" not in before  # it is not to be filed
+
+
+def test_the_form_leaves_to_the_operator_what_a_setting_would_change() -> None:
+    before, form = bugform.render(told("kv-cache-too-small"), {}).split("\n---\n")
+    assert "The memory budget" in form
+    assert "What would change it" not in form
+    assert "--kv-cache-dtype fp8" in before
+    assert "what you expected" in before
 
 
 def test_an_unknown_failure_is_searched_by_its_message() -> None:

@@ -16,7 +16,7 @@ LEFT, LEFT_OF_HOST = "left of the card", "left of the host"
 
 def show(page: Page, told: Memory, everything: bool) -> None:
     """The section of a terminal page: where the gigabytes went, what fits, what would; nothing for another failure."""
-    if not (told.asked or everything):
+    if not ((told.asked or everything) and tells(told)):
         return
     page.heading(title(told))
     for text in where(told):
@@ -27,6 +27,11 @@ def show(page: Page, told: Memory, everything: bool) -> None:
     for note in told.notes:
         page.prose(note)
     _levers(page, told.levers, everything)
+
+
+def tells(told: Memory) -> bool:
+    """Whether its figures make up anything to read."""
+    return bool(where(told) or told.shares or fits(told) or told.notes or told.levers)
 
 
 def title(told: Memory) -> str:
