@@ -10,7 +10,7 @@ import pytest
 
 from logtext import sample
 from test_cli_diagnose import World
-from vdiag.model import Fixed, Report, Verdict
+from vdiag.model import Diagnosis, Fix, Fixed, Report, Severity, Verdict
 from vdiag.pipeline import diagnose_text
 from vdiag.render import bugform
 from vdiag.render.bugform import Whose, advice, whose
@@ -284,6 +284,25 @@ def test_it_says_whether_to_file(name: str, rules: bool, kind: Whose, word: str)
     assert word in bugform.render(report, {}).split("\n---\n")[0]
 
 
+def test_a_known_failure_is_not_said_to_be_no_bug() -> None:
+    """Some rules name a fault of vLLM itself, with a way round it."""
+    books = Diagnosis(
+        "acme-books",
+        "The books contradict each other, a fault of vLLM itself",
+        0.97,
+        Severity.FATAL,
+        "a.log",
+        1,
+        "",
+    )
+    books.fixes = [Fix(do="Switch prefix caching off")]
+    report = told("kv-cache-too-small")
+    report.diagnoses = [books]
+    assert whose(report) is Whose.OWN
+    assert "not a bug" not in advice(report)
+    assert "Switch prefix caching off" in advice(report)
+
+
 @pytest.mark.parametrize(
     ("has_fix", "word"),
     [(True, "Your version has that fix"), (False, "Upgrade acme to 1.2"), (None, "There it is")],
@@ -317,7 +336,7 @@ def test_a_doubtful_cause_is_to_be_ruled_out_first() -> None:
 def test_the_reporter_is_told_on_standard_error_too() -> None:
     world = World()
     world.run("report", "--for", "vllm", KV)
-    assert "probably not a bug of vLLM" in world.err.getvalue()
+    assert "This failure is known" in world.err.getvalue()
 
 
 def test_the_form_has_its_sections_in_order_with_the_traceback() -> None:

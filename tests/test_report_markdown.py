@@ -231,6 +231,13 @@ def test_a_command_that_several_gaps_need_stands_once() -> None:
     assert text.count("is missing.") == 3
 
 
+def test_an_address_among_the_fixes_is_a_link_and_no_command() -> None:
+    text = reported("samples/kv-cache-too-small.log", "--rules", "none")
+    links = [token.attrGet("href") for token in flat(text) if token.type == "link_open"]
+    assert any(str(address).startswith("https://github.com/vllm-project/vllm/issues?q=") for address in links)
+    assert not any("https://github.com" in token.content for token in flat(text) if token.type == "fence")
+
+
 def test_a_report_tells_what_is_missing_and_the_command_that_gets_it() -> None:
     text = reported("samples/only-the-trailer.log")
     assert "Notes, and what is missing" in headings(text)

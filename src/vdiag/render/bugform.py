@@ -106,7 +106,7 @@ def advice(report: Report) -> str:
     named = f"{first.title.strip().rstrip('.')} ({first.rule})"
     if kind is Whose.OWN:
         return (
-            f"This is probably not a bug of vLLM: {named}. vdiag knows a cure: {first.fixes[0].do.strip().rstrip('.')}. "
+            f"This failure is known: {named}. The first cure is: {first.fixes[0].do.strip().rstrip('.')}. "
             "Do not file before you have tried it; if it does not help, say so in the report."
         )
     return f"vdiag is not certain of the cause: {named}. Rule that out first."

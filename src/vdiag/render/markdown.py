@@ -142,7 +142,10 @@ def _fix(fix: Fix, number: int = 0) -> list[str]:
     """A fix; a further one, with its number, as the change alone."""
     do = f"{prose(fix.do.strip().rstrip('.'))} ({SAFETY[fix.safety]})."
     blocks = [f"**{number}.** {do}" if number else do]
-    if lines := typed(fix, whole=not number):
+    lines = typed(fix, whole=not number)
+    if len(lines) == 1 and lines[0].startswith(("https://", "http://")):
+        blocks.append(link(lines[0]))
+    elif lines:
         blocks.append(fenced([row for line in lines for row in line.split("\n")], FIRST // 2, language="sh"))
     if fix.note:
         blocks.append(prose(f"Note: {sentence(fix.note)}"))
