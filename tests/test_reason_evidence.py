@@ -23,6 +23,7 @@ from logtext import (
     traceback,
 )
 from vdiag.model import Phase, Report, Severity
+from vdiag.reason.unknown import search_for, search_words
 
 DRY = "The boiler has no water in it"
 CRACKED = "A crack runs through the boiler 7"
@@ -363,6 +364,27 @@ def test_an_unknown_failure_has_a_frame_a_fingerprint_and_a_search() -> None:
     assert len(only.fingerprint) == 12
     assert "KeyError" in only.search
     assert only.confidence < 0.9
+
+
+@pytest.mark.parametrize(
+    ("message", "words"),
+    [
+        (
+            'ValueError: the model\'s length (8192) is "too" long: x',
+            "ValueError the model length is too long",
+        ),
+        ("--max-model-len AND OR NOT repo:acme/x -label:bug", "max-model-len repo acme label bug"),
+        ("failed at /srv/x/y.py:12 with 0x7f12 {}", "failed at with"),
+        ("wort " * 40, " ".join(["wort"] * 24)),
+        ("x" * 500, "x" * 500),
+        ("Straße 語語", "Straße 語語"),
+        ("12 (3)", ""),
+    ],
+)
+def test_a_search_is_of_whole_words_without_what_the_search_reads_as_its_own(
+    message: str, words: str
+) -> None:
+    assert search_for(message) == search_words(words)
 
 
 def test_a_fingerprint_does_not_hang_on_numbers_paths_and_lines() -> None:

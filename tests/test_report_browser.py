@@ -123,6 +123,17 @@ def test_axe_finds_nothing_and_nothing_scrolls_sideways(
     assert not found, "\n".join(f"{v['id']}: {v['help']}: {v['nodes'][0]['html'][:300]}" for v in found)
 
 
+@pytest.mark.parametrize("width", [320, 1280, 1920])
+def test_the_answer_stands_in_the_middle_and_the_log_has_the_width(
+    width: int, show: Callable[..., Any]
+) -> None:
+    page = show("diagnosed", width=width)
+    for part in ("main > header", "main > nav", "#d1", "footer"):
+        box = page.locator(part).bounding_box()
+        assert abs(box["x"] - (width - box["x"] - box["width"])) < 2, part
+    assert page.locator("#log").bounding_box()["width"] >= min(width, 1400) - 60
+
+
 def test_what_a_log_holds_does_nothing(show: Callable[..., Any]) -> None:
     page = show("hostile")
     assert "hit" not in (page.title().replace(ATTACK, ""))

@@ -10,7 +10,7 @@ import pytest
 
 from logtext import sample
 from test_cli_diagnose import World
-from vdiag.model import Fixed, Report, Verdict
+from vdiag.model import Diagnosis, Fix, Fixed, Report, Severity, Verdict
 from vdiag.pipeline import diagnose_text
 from vdiag.render import bugform
 from vdiag.render.bugform import Whose, advice, whose
@@ -276,6 +276,7 @@ def told(name: str, *, rules: bool = True) -> Report:
         ("kv-cache-too-small", False, Whose.UNKNOWN, "may be a bug of vLLM"),
         ("only-the-trailer", True, Whose.CUT_OFF, "Do not file yet"),
         ("healthy-busy", True, Whose.NOTHING, "nothing failed"),
+        ("starting-cuda-graphs", True, Whose.STARTING, "If it hangs there, say for how long"),
     ],
 )
 def test_it_says_whether_to_file(name: str, rules: bool, kind: Whose, word: str) -> None:
@@ -283,6 +284,25 @@ def test_it_says_whether_to_file(name: str, rules: bool, kind: Whose, word: str)
     assert whose(report) is kind
     assert word in advice(report)
     assert word in bugform.render(report, {}).split("\n---\n")[0]
+
+
+def test_a_known_failure_is_not_said_to_be_no_bug() -> None:
+    """Some rules name a fault of vLLM itself, with a way round it."""
+    books = Diagnosis(
+        "acme-books",
+        "The books contradict each other, a fault of vLLM itself",
+        0.97,
+        Severity.FATAL,
+        "a.log",
+        1,
+        "",
+    )
+    books.fixes = [Fix(do="Switch prefix caching off")]
+    report = told("kv-cache-too-small")
+    report.diagnoses = [books]
+    assert whose(report) is Whose.OWN
+    assert "not a bug" not in advice(report)
+    assert "Switch prefix caching off" in advice(report)
 
 
 @pytest.mark.parametrize(
@@ -318,7 +338,7 @@ def test_a_doubtful_cause_is_to_be_ruled_out_first() -> None:
 def test_the_reporter_is_told_on_standard_error_too() -> None:
     world = World()
     world.run("report", "--for", "vllm", KV)
-    assert "probably not a bug of vLLM" in world.err.getvalue()
+    assert "This failure is known" in world.err.getvalue()
 
 
 def test_the_form_has_its_sections_in_order_with_the_traceback() -> None:
@@ -337,9 +357,24 @@ def test_the_form_has_its_sections_in_order_with_the_traceback() -> None:
 def test_duplicates_are_looked_for_by_message_and_by_fingerprint() -> None:
     report = told("kv-cache-too-small")
     text = bugform.render(report, {})
-    assert "q=is%3Aissue+ValueError%3A+To+serve+at+least+one+request" in text
+    assert "q=is%3Aissue+ValueError+To+serve+at+least+one+request" in text
     assert f"q=is%3Aissue+{report.diagnoses[0].fingerprint}" in text
     assert f"`{report.diagnoses[0].fingerprint}`" in text.split("\n---\n")[1]
+
+
+def test_the_reporter_is_told_how_to_get_what_is_cut_off() -> None:
+    before, _ = bugform.render(told("only-the-trailer"), {}).split("\n---\n")
+    assert "journalctl -u <unit> -b --no-pager | vdiag" in before
+    assert "journalctl -k -b --no-pager > kernel.log" in before
+    assert "what you expected" not in before  # it is not to be filed
+
+
+def test_the_form_leaves_to_the_operator_what_a_setting_would_change() -> None:
+    before, form = bugform.render(told("kv-cache-too-small"), {}).split("\n---\n")
+    assert "The memory budget" in form
+    assert "What would change it" not in form
+    assert "--kv-cache-dtype fp8" in before
+    assert "what you expected" in before
 
 
 def test_an_unknown_failure_is_searched_by_its_message() -> None:

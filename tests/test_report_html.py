@@ -11,13 +11,14 @@ from base64 import b64encode
 from hashlib import sha256
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from htmltext import classes, everything, long_log, numbered, page_of, rows, tree, words
 from logtext import ALL, FAILED, Sample, by_name, sample
 from vdiag import excerpts
 from vdiag.intake.sources import sources
-from vdiag.model import Line, Memory
+from vdiag.model import Gap, Line, Memory
 from vdiag.pipeline import diagnose
 from vdiag.render import html
 from vdiag.rulebook.shipped import shipped
@@ -190,6 +191,24 @@ def test_a_figure_that_is_not_known_is_not_shown() -> None:
     held(html.render(report, lines))
 
 
+def test_figures_that_tell_nothing_make_no_section() -> None:
+    report, shown = everything()
+    report.memory = Memory(source="a.log", line=3, kv_gib=4.7)
+    page = html.render(report, shown)
+    held(page)
+    assert 'id="memory"' not in page
+    assert 'href="#memory"' not in page
+
+
+def test_a_command_that_several_gaps_need_stands_once_in_the_notes() -> None:
+    report, shown = everything()
+    gaps = [Gap(what=f"part {number} is missing", command="journalctl -k -b") for number in range(3)]
+    report.inputs = [msgspec.structs.replace(report.inputs[0], gaps=gaps), *report.inputs[1:]]
+    said = words(numbered(tree(html.render(report, shown)), "notes"))
+    assert said.count("journalctl -k -b") == 1
+    assert said.count("is missing.") == 3
+
+
 @pytest.mark.parametrize(
     ("redacted", "said"),
     [
@@ -277,7 +296,7 @@ def test_a_page_without_a_log_is_still_a_page(text: str) -> None:
 
 # ---- long ------------------------------------------------------------------------------------------------
 
-LEFT_OUT = re.compile(r"Lines? [\d,]+(?: to [\d,]+)? \((\d+) lines?\) (?:is|are) left out here")
+LEFT_OUT = re.compile(r"Lines? [\d,]+(?: to [\d,]+)? \(([\d,]+) lines?\) (?:is|are) left out here")
 
 
 @pytest.mark.parametrize("before", [0, 900, 12_000, 60_000])
@@ -287,7 +306,7 @@ def test_shown_and_left_out_lines_add_up_and_the_cause_is_shown(before: int, aft
     held(page)
     root = tree(page)
     shown = list(rows(root))
-    left = sum(int(count) for count in LEFT_OUT.findall(words(numbered(root, "log"))))
+    left = sum(int(count.replace(",", "")) for count in LEFT_OUT.findall(words(numbered(root, "log"))))
     total = before + len(KV.lines) + after
     assert len(shown) + left == total
     assert len(shown) <= html.MOST_LINES
@@ -300,9 +319,9 @@ def test_what_is_far_from_all_that_is_named_is_folded_with_its_count() -> None:
     folds = numbered(root, "i1").findall("details")
     assert folds
     for fold in folds:
-        told = re.search(r"\((\d+) lines?\)", words(fold[0]))
+        told = re.search(r"\(([\d,]+) lines?\)", words(fold[0]))
         assert told
-        assert len(list(fold.iter("li"))) == int(told[1])
+        assert len(list(fold.iter("li"))) == int(told[1].replace(",", ""))
         assert not [row for row in fold.iter("li") if "cause" in classes(row)]
     assert sum(len(list(fold.iter("li"))) for fold in folds) > 2500
 

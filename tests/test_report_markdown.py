@@ -141,12 +141,66 @@ def test_what_changed_is_told_with_where_it_last_worked() -> None:
     assert "8192 -> 131072" in text.split("What changed since")[1]
 
 
-def test_the_whole_traceback_is_there_folded() -> None:
-    text = reported("samples/kv-cache-too-small.log")
-    shown = next(
-        token.content for token in flat(text.split("The log around the cause")[1]) if token.type == "fence"
-    )
-    assert [int(n) for n in re.findall(r"^[> ] +(\d+) \| ", shown, re.MULTILINE)] == list(range(1, 78))
+def folded(text: str, summary: str) -> list[int]:
+    """The numbers of the lines that stand below a summary; none without it."""
+    after = text.partition(f"<summary>{summary}")[2]
+    shown = next((token.content for token in flat(after) if token.type == "fence"), "") if after else ""
+    return [int(n) for n in re.findall(r"^[> ] +(\d+) \|", shown, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("name", ["kv-cache-too-small", "healthy-busy", "starting-cuda-graphs"])
+def test_a_short_log_is_there_as_a_whole(name: str) -> None:
+    text = reported(f"samples/{name}.log")
+    assert folded(text, "The whole log") == list(range(1, len(sample(name).lines) + 1))
+    assert text.count("<summary>The ") == 1
+
+
+def test_of_a_long_log_the_start_of_the_run_is_there_and_its_end() -> None:
+    """Version, arguments and configuration stand far above a failure under load, which is what a maintainer asks for."""
+    rows = sample("cuda-oom-many-requests").lines
+    busy = [row for row in rows if '" 200 OK' in row]
+    log = [*sample("healthy-busy").lines, *rows[:20], *busy * 100, *rows[39:], *busy * 10]
+    text = reported("-", stdin="\n".join(log).encode())
+    first = len(sample("healthy-busy").lines) + 1
+    assert folded(text, "The start of this run") == list(range(first, first + 40))
+    cause = next(number for number, row in enumerate(log, 1) if "torch.OutOfMemoryError" in row)
+    assert cause in folded(text, "The log around the cause")
+    assert folded(text, "The log at its end")[-1] == len(log)
+    assert harmful(text) == []
+
+
+def test_a_log_without_a_failure_shows_its_start_and_its_end() -> None:
+    rows = sample("healthy-busy").lines
+    log = [*rows, *[row for row in rows if '" 200 OK' in row] * 20]
+    text = reported("-", stdin="\n".join(log).encode())
+    start, end = folded(text, "The start of this run"), folded(text, "The log at its end")
+    assert start[0] == 1
+    assert end[-1] == len(log)
+    assert not {*start} & {*end}
+
+
+def test_of_an_input_that_no_server_wrote_no_line_is_quoted() -> None:
+    assert "shopping" not in reported("-", stdin=b"my shopping: apples\nand pears\n")
+
+
+def evidence_rows(text: str) -> list[int]:
+    after = re.split(r"^### Evidence$", text, flags=re.MULTILINE)[1].split("<details>")[0]
+    return [int(n) for n in re.findall(r"^[> ] +(\d+) \|", after, re.MULTILINE)]
+
+
+@pytest.mark.parametrize("log", ALL, ids=by_name)
+def test_no_line_stands_twice_among_the_evidence(log: Sample) -> None:
+    text = reported(f"samples/{log.name}.log")
+    if "Evidence" in headings(text):
+        rows = evidence_rows(text)
+        assert len(rows) == len(set(rows))
+
+
+def test_evidence_that_stands_close_is_one_excerpt_that_names_both() -> None:
+    text = reported("samples/cuda-oom-many-requests.log")
+    [said] = [row for row in text.splitlines() if row.endswith(":") and ".log:53`" in row]
+    assert ".log:52`" in said
+    assert {52, 53} <= set(evidence_rows(text))
 
 
 @pytest.mark.parametrize("name", ["healthy-busy", "starting-cuda-graphs"])
@@ -154,6 +208,34 @@ def test_without_a_failure_the_verdict_is_told(name: str) -> None:
     text = reported(f"samples/{name}.log")
     assert headings(text)[0].split(":")[0].lower() == sample(name).verdict
     assert "What to do first" not in headings(text)
+
+
+@pytest.mark.parametrize("form", [(), ("--for", "vllm")], ids=["plain", "vllm"])
+def test_nothing_is_told_twice_of_a_start_that_goes_on(form: tuple[str, ...]) -> None:
+    text = " ".join(reported("samples/starting-cuda-graphs.log", *form).split())
+    for once in (
+        "How long this phase usually takes",
+        "Redacted, by kind of value",
+        "log ends while the server",
+    ):
+        assert text.count(once) == 1
+
+
+def test_a_command_that_several_gaps_need_stands_once() -> None:
+    told = full("x", 1)
+    told.inputs[0].gaps = [
+        Gap(what=f"part {number} is missing", command="journalctl -k") for number in range(3)
+    ]
+    text = markdown.missing(told, 3)
+    assert text.count("journalctl -k") == 1
+    assert text.count("is missing.") == 3
+
+
+def test_an_address_among_the_fixes_is_a_link_and_no_command() -> None:
+    text = reported("samples/kv-cache-too-small.log", "--rules", "none")
+    links = [token.attrGet("href") for token in flat(text) if token.type == "link_open"]
+    assert any(str(address).startswith("https://github.com/vllm-project/vllm/issues?q=") for address in links)
+    assert not any("https://github.com" in token.content for token in flat(text) if token.type == "fence")
 
 
 def test_a_report_tells_what_is_missing_and_the_command_that_gets_it() -> None:

@@ -118,7 +118,9 @@ def _gathered(
         console.say(f"missing: {redaction.text(what)}")
     if len(made.missing) > MOST_SAID:
         console.say(f"missing: {len(made.missing) - MOST_SAID} more, see {FOLDER}/{ABOUT} in the file")
-    console.say(f"{path}: {_size(os.path.getsize(path))}, {len(members)} files")
+    console.say(
+        f"{path}: {_size(os.path.getsize(path))}, {len(members)} file{'s' if len(members) > 1 else ''}"
+    )
     console.say(NAMES_GONE if console.redaction else NAMES_STAY)
     return path, made
 

@@ -14,6 +14,9 @@ _VARIES = re.compile(
 _NOT_SOUGHT = re.compile(  # what no other report will share; names in quotes it may
     r"0x[0-9a-fA-F]+|[0-9a-fA-F]{8,}(?:-[0-9a-fA-F]{4,}){0,4}|(?:[A-Za-z]:)?[/\\][^\s'\",)]+|\d+(?:[.,:]\d+)*|[\"']"
 )
+_WORD = re.compile(r"[^\W\d][\w.-]*\w")  # GitHub reads brackets, colons and leading dashes as its own
+_OPERATORS = frozenset({"AND", "OR", "NOT"})
+LONGEST_SEARCH = 120  # characters: each word more is one that another report must have
 _LIBRARY = ("site-packages/", "dist-packages/")
 
 
@@ -47,10 +50,17 @@ def search_link(event: Event) -> str:
 
 def search_for(message: str, exception: str = "") -> str:
     """The same for a message of which nothing else is known."""
-    words = " ".join(_NOT_SOUGHT.sub(" ", message).split())
-    if exception and not words.startswith(exception):
-        words = f"{exception.split('.')[-1]} {words}"
-    return search_words(words[:120].strip())
+    words = _WORD.findall(_NOT_SOUGHT.sub(" ", message))
+    if exception and not message.lstrip().startswith(exception):
+        words.insert(0, exception.split(".")[-1])
+    told, room = list[str](), LONGEST_SEARCH
+    for word in words:
+        room -= len(word) + 1
+        if room < 0 and told:
+            break
+        if word not in _OPERATORS:
+            told.append(word)
+    return search_words(" ".join(told))
 
 
 def search_words(words: str) -> str:

@@ -21,7 +21,7 @@ def show(page: Page, told: Memory, everything: bool, fixes: Sequence[Fix] = ()) 
 
     What `fixes` say already of a setting is said again only if `everything` is.
     """
-    if not (told.asked or everything):
+    if not ((told.asked or everything) and tells(told)):
         return
     page.heading(title(told))
     for text in where(told):
@@ -38,6 +38,11 @@ def show(page: Page, told: Memory, everything: bool, fixes: Sequence[Fix] = ()) 
         if everything or not any(lever.set and set_.keys() >= lever.set.keys() for set_ in known)
     ]
     _levers(page, levers, everything)
+
+
+def tells(told: Memory) -> bool:
+    """Whether its figures make up anything to read."""
+    return bool(where(told) or told.shares or fits(told) or told.notes or told.levers)
 
 
 def title(told: Memory) -> str:

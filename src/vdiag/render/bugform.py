@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from enum import Enum
 
+import msgspec
+
 from vdiag.model import Diagnosis, Report, Verdict
 from vdiag.reason.unknown import search_for, search_words
 from vdiag.render.markdown import (
@@ -39,6 +41,12 @@ COLLECT = (
     "",
     "    wget https://raw.githubusercontent.com/vllm-project/vllm/main/vllm/collect_env.py",
     "    python collect_env.py",
+    "",
+    "With vLLM 0.8.5 or newer the same is: vllm collect-env",
+)
+TO_ADD = (
+    "Before you submit it, add what no log tells: the output of `collect_env.py`, the shortest code or request that "
+    "makes it fail, and what you expected."
 )
 LONGEST_TITLE, LONGEST_ADVICE = 120, 800  # characters
 SEARCHES = 2_000  # of the list of links
@@ -53,6 +61,7 @@ class Whose(Enum):
     UPSTREAM = "upstream"  # an issue about it exists
     OWN = "own"  # a known cause with a known cure
     CUT_OFF = "cut off"  # the cause is not in the log
+    STARTING = "starting"  # it has not failed, and not come to serve
     NOTHING = "nothing"  # nothing failed, by the log
 
 
@@ -62,6 +71,8 @@ def whose(report: Report) -> Whose:
         return Whose.UNKNOWN
     if report.verdict is Verdict.INCOMPLETE:
         return Whose.CUT_OFF
+    if report.verdict is Verdict.STARTING:
+        return Whose.STARTING
     if not report.diagnoses:
         return Whose.NOTHING
     first = report.diagnoses[0]
@@ -80,6 +91,11 @@ def advice(report: Report) -> str:
             "The cause is not in this log, and nobody can find it without it. "
             "Do not file yet: get the rest of the log and run vdiag again."
         )
+    if kind is Whose.STARTING:
+        return (
+            "By this log the server was still starting, and nothing had failed. If it hangs there, say for how long, "
+            "and take the log of a start with VLLM_LOGGING_LEVEL=DEBUG; if it ended there, the log of its end is needed."
+        )
     if kind is Whose.NOTHING:
         return "By this log nothing failed. Do not file it as a bug: the log of the failure is needed."
     first = report.diagnoses[0]
@@ -90,7 +106,7 @@ def advice(report: Report) -> str:
     named = f"{first.title.strip().rstrip('.')} ({first.rule})"
     if kind is Whose.OWN:
         return (
-            f"This is probably not a bug of vLLM: {named}. vdiag knows a cure: {first.fixes[0].do.strip().rstrip('.')}. "
+            f"This failure is known: {named}. The first cure is: {first.fixes[0].do.strip().rstrip('.')}. "
             "Do not file before you have tried it; if it does not help, say so in the report."
         )
     return f"vdiag is not certain of the cause: {named}. Rule that out first."
@@ -108,8 +124,15 @@ def _known(first: Diagnosis) -> Iterable[str]:
 def render(report: Report, lines: Lines) -> str:
     """What to know before filing, a line to cut at, and the form's sections; no longer than an issue may be."""
     before = [*_preface(report), "---", ENVIRONMENT, server(report, 4), _collect(), BUG, *_bug(report, lines)]
-    after = [*figures(report, 4), missing(report, 4), made(report, 4), BEFORE, CHECKED]
+    after = [*figures(_without_levers(report), 4), missing(report, 4), made(report, 4), BEFORE, CHECKED]
     return joined(report, lines, before, after)
+
+
+def _without_levers(report: Report) -> Report:
+    """What would change the memory is for the operator, who has it in the fixes."""
+    if report.memory is None:
+        return report
+    return msgspec.structs.replace(report, memory=msgspec.structs.replace(report.memory, levers=[]))
 
 
 def _preface(report: Report) -> Iterable[str]:
@@ -128,8 +151,9 @@ def _preface(report: Report) -> Iterable[str]:
     yield f"Title: {code(issue_title(first))}"
     yield "Search for the same failure before you file:"
     yield fitting(links, SEARCHES, "\n")
+    yield from fixes(first, 4)
     if whose(report) is not Whose.CUT_OFF:
-        yield from fixes(first, 4)
+        yield prose(TO_ADD)
 
 
 def issue_title(first: Diagnosis) -> str:

@@ -15,6 +15,7 @@ from typing import NamedTuple
 import msgspec
 
 from vdiag.model import Line, Report, Verdict
+from vdiag.render import budget
 from vdiag.render.outside import outside
 from vdiag.render.sections import (
     KERNEL,
@@ -180,7 +181,7 @@ def _parts(report: Report, places: Places) -> list[Part]:
         told.append(Part(f"d{number}", "Also wrong" if number == 2 else "", body))
     if report.changes is not None:
         told.append(Part("changes", "What changed", numbers.changes(report.changes, places)))
-    if report.memory is not None:
+    if report.memory is not None and budget.tells(report.memory):
         told.append(Part("memory", "Memory", numbers.memory(report.memory, places)))
     if report.load is not None:
         told.append(Part("load", "Load", numbers.load(report.load, places)))
@@ -237,13 +238,14 @@ def _server(report: Report) -> Html:
 
 def _notes(report: Report, places: Places) -> Html:
     items = [joined(sentence(note)) for note in report.notes]
+    shown = set[str]()
     for read in report.inputs:
         for gap in read.gaps:
             where = joined(" (", places.link(read.name, gap.line), ")") if gap.line else ""
             said = outside(read, gap) or (f"{read.name}: {gap.what}" if len(report.inputs) > 1 else gap.what)
-            items.append(
-                joined(sentence(said), where, diagnosis.commands([gap.command] if gap.command else []))
-            )
+            commands = [gap.command] if gap.command and gap.command not in shown else []
+            shown.update(commands)
+            items.append(joined(sentence(said), where, diagnosis.commands(commands)))
     return section("notes", "Notes, and what is missing", listed(items)) if items else Html()
 
 

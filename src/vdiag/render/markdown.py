@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+import msgspec
+
 from vdiag.model import Diagnosis, Fix, Report, Severity, Verdict
 from vdiag.render import budget, changes, load, terminal
 from vdiag.render.markup import ROOM, code, fenced, fitting, folding, link, part, prose, size
@@ -78,8 +80,9 @@ def title_of(report: Report) -> str:
 
 
 def told_plainly(report: Report) -> str:
-    """A report without a diagnosis: the terminal's page."""
-    return fenced(terminal.render(report, width=PAGE).plain().splitlines(), ANSWER + EVIDENCE)
+    """A report without a diagnosis: the terminal's page, but for what has a part of its own here."""
+    bare = msgspec.structs.replace(report, memory=None, load=None, changes=None, redacted=None)
+    return fenced(terminal.render(bare, width=PAGE).plain().splitlines(), ANSWER + EVIDENCE)
 
 
 # ---- the diagnosis ---------------------------------------------------------------------------------------
@@ -139,7 +142,10 @@ def _fix(fix: Fix, number: int = 0) -> list[str]:
     """A fix; a further one, with its number, as the change alone."""
     do = f"{prose(fix.do.strip().rstrip('.'))} ({SAFETY[fix.safety]})."
     blocks = [f"**{number}.** {do}" if number else do]
-    if lines := typed(fix, whole=not number):
+    lines = typed(fix, whole=not number)
+    if len(lines) == 1 and lines[0].startswith(("https://", "http://")):
+        blocks.append(link(lines[0]))
+    elif lines:
         blocks.append(fenced([row for line in lines for row in line.split("\n")], FIRST // 2, language="sh"))
     if fix.note:
         blocks.append(prose(f"Note: {sentence(fix.note)}"))
@@ -213,19 +219,26 @@ def _other(diagnosis: Diagnosis, lines: Lines) -> list[str]:
     return [
         f"**{headline(diagnosis)}:** {prose(sentence(diagnosis.title))} {sure}",
         f"{place(main)}:",
-        excerpt(diagnosis, main, lines, 2, ALSO_WRONG // 3),
+        excerpt(diagnosis, [main], lines, 2, ALSO_WRONG // 3),
         *(block for fix in diagnosis.fixes[:1] for block in _fix(fix)),
     ]
 
 
 def missing(report: Report, level: int) -> str:
-    """Notes, and what the inputs lack, with the command that gets it."""
+    """Notes, and what the inputs lack, with the command that gets it; a command that several need stands once.
+
+    Without a diagnosis the page of the terminal has told them.
+    """
+    if not report.diagnoses:
+        return ""
+    said = set[str]()
     blocks = [f"- {prose(sentence(note))}" for note in report.notes]
     for read in report.inputs:
         for gap in read.gaps:
             where = f" (line {gap.line})" if gap.line else ""
             blocks.append(f"- {code(read.name)}: {prose(sentence(f'{gap.what}{where}'))}")
-            if gap.command:
+            if gap.command and gap.command not in said:
+                said.add(gap.command)
                 blocks.append(fenced(gap.command.split("\n"), 800, language="sh"))
     return part("Notes, and what is missing", blocks, MISSING, level)
 

@@ -274,7 +274,7 @@ def sentence(text: str) -> str:
 
 
 def counted(number: int, word: str, plural: str = "") -> str:
-    return f"{number} {word if number == 1 else plural or f'{word}s'}"
+    return f"{number:,} {word if number == 1 else plural or f'{word}s'}"
 
 
 def size_words(size: int) -> str:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 from vdiag.model import Diagnosis, Line, Report, Verdict
+from vdiag.render.budget import tells
 from vdiag.render.web.markup import Html, element, text
 
 
@@ -37,7 +38,7 @@ def named(report: Report) -> Iterator[Named]:
         yield Named(diagnosis.source, diagnosis.line, "cause", f"d{number}")
     for number, diagnosis in enumerate(report.diagnoses, start=1):
         yield from _of(diagnosis, f"d{number}")
-    if report.memory is not None:
+    if report.memory is not None and tells(report.memory):
         memory = report.memory
         for line in (memory.line, *(share.line for share in memory.shares)):
             yield Named(memory.source, line, "figure", "memory")
