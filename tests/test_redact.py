@@ -6,6 +6,7 @@ Secrets are put together when the test runs, so that no scanner takes this file 
 from __future__ import annotations
 
 import re
+from base64 import b64encode
 
 import pytest
 from hypothesis import given, settings
@@ -39,7 +40,7 @@ TOKENS = {
 }
 PLACES = [
     "{}", "see {} there", "'{}'", '"{}"', "({})", "token is {}.", "https://host.example.com/x?a={}&b=1", "x={};y", r"a\n{}\nb", "[{}]", "Bearer%20{}",
-    "https://{}@github.com/x/y.git",
+    "https://{}@github.com/x/y.git", "\x1b[31m{}\x1b[0m", r"\u001b[31m{}\u001b[0m", r"token\u003d{}\u0026", r"x\x3d{}",
 ]  # fmt: skip
 
 
@@ -62,6 +63,8 @@ FORMS = [
     '{{"name": "{n}", "value": "{v}"}}', "- name: {n}\n  value: {v}", "- name: {n}\n  value: '{v}'", '"Env": ["{n}={v}", "PATH=/bin"]', "{n}: {v}", "  {n}:  {v}", "?{n}={v}&x=1",
     "curl -H '{n}: {v}' http://localhost", "('{n}', '{v}')", "(b'{n}', b'{v}')", 'os.environ["{n}"] = "{v}"', "ENV {n} {v}", "{n} = {v}", "{n} => {v}", "| {n} | {v} |", "{n} set to {v}", "{n} -> {v}", "{n}  =  {v}", "<{n}>{v}</{n}>",
     "INFO 11-29 11:44:33 [x.py:1] non-default args: {{'{n}': '{v}'}}", "{n}=SecretStr('{v}')", "[('{n}', '{v}')]",
+    "\x1b[32m'{n}'\x1b[0m: [\x1b[33m'{v}'\x1b[0m]", "{n}=\x1b[33m{v}\x1b[0m", r"{n}\u003d{v}", r"{n}\x3d{v}", "│ {n} │ {v} │",
+    "1 validation error for S\n{n}\n  Input should be x [type=y, input_value='{v}', input_type=str]",
 ]  # fmt: skip
 OPTIONS = [
     "vllm serve m --{n} {v} {w} --port 8000", "vllm serve m --{n}={v}", "ExecStart=/usr/bin/vllm serve m --{n} {v}", "vllm serve m --{n} '{v} {w}'", "--{n} {v}",
@@ -104,11 +107,51 @@ def test_what_an_option_is_given_goes(name: str, form: str) -> None:
         "sshpass -p {} ssh x",
         "bearer {}",
         "machine h login me password {}",
+        "docker login -u me -p {} registry.corp.lan",
+        "wandb login {}",
+        "API key: {}",
+        "Using API key {} now",
+        "argument --api-key: invalid value: '{}'",
+        'proxy_set_header Authorization "Bearer {}";',
     ],
 )
 def test_what_a_sentence_says_of_a_secret_goes(form: str) -> None:
     v, _ = values()
     assert v not in Redactor().text(form.format(v))
+
+
+@pytest.mark.parametrize("token", ["hugging face", "openai", "github", "aws"])
+def test_a_token_in_base64_and_a_token_cut_short_go(token: str) -> None:
+    value = "".join(TOKENS[token])
+    coded = b64encode(value.encode()).decode()
+    assert coded[:20] not in Redactor().text(f"data: {coded}")
+    assert value[:12] not in Redactor().text(f"input_value='{value[:14]}...{value[-4:]}', input_type=str")
+
+
+@pytest.mark.parametrize("cut", [3, 8, 10])
+def test_a_value_torn_by_the_width_of_a_terminal_goes_whole(cut: int) -> None:
+    v, _ = values()
+    before = "INFO 11-29 11:44:33 [api_utils.py:286] non-default args: {'api_key': ['"
+    text = f"{before}{v[:cut]}\n{v[cut:]}'], 'port': 8000}}\nnext {v}\n"
+    for made in (Redactor().text(text), Redactor().bytes(text.encode()).decode()):
+        assert v[cut:] not in made, made
+        assert made.count("<secret-1>") == 2, made
+        assert made.count("\n") == text.count("\n")
+
+
+def test_other_values_that_are_torn_stay_torn() -> None:
+    text = "INFO 11-29 11:44:33 [api_utils.py:286] non-default args: {'model': '/srv/mod\nels/x', 'port': 8000}\n"
+    assert Redactor().text(text) == text
+
+
+def test_an_encoded_picture_goes() -> None:
+    assert "iVBORw0K" not in Redactor().text("{'url': 'data:image/png;base64,iVBORw0KGgoAAAANSUhEUg=='}")
+
+
+def test_a_value_that_is_left_in_place_is_not_counted() -> None:
+    redactor = Redactor()
+    redactor.text("#token: 210345, token usage: 0.61")
+    assert redactor.counts() == {}
 
 
 def test_short_and_ordinary_words_are_secrets_too_where_a_command_gives_them() -> None:
@@ -178,6 +221,43 @@ ADDRESSES = {
     "registry": ("image: registry.{}.com/vllm:1", "zephyrcorp"),
     "organisation": ("model='{}/model-7b'", "zephyrcorp"),
     "served": ("vllm serve {}/model-7b --port 1", "zephyrcorp"),
+    "users": ("/data/users/{}/x", "jdoe"),
+    "domain's home": ("/home/CORP/{}/x", "jdoe"),
+    "name with a space": (r"C:\Users\Jane {}\x", "Doe"),
+    "name with an accent": ("/home/{}/x", "jürgen"),
+    "compile cache": ("/tmp/torchinductor_{}/ab", "jdoe"),
+    "cron": ("CRON[1]: ({}) CMD (x)", "jdoe"),
+    "session": ("New session 3 of user {}.", "jdoe"),
+    "login": ("wandb: Currently logged in as: {} (team)", "jdoe"),
+    "quoted user": ("'user': '{}'", "jdoe"),
+    "group": ("drwxr-x--- 2 root {} 4096 Nov 29 x", "jdoe"),
+    "escaped e-mail": ("x=jane.doe%40{}&y", "corp-mail.com"),
+    "e-mail in json": (r"jane.doe\u0040{}", "corp-mail.com"),
+    "nccl": ("{}:71:71 [0] NCCL WARN x", "gpubox7"),
+    "nccl behind a prefix": ("(Worker pid=7) {}:71:72 [0] NCCL INFO x", "gpubox7"),
+    "c10d": ("[c10d] The hostname of the client socket cannot be retrieved for {}", "gpubox7"),
+    "c10d pair": ("trying to connect to ({}, 29500).", "gpubox7"),
+    "gaierror": ("socket.gaierror: [Errno -2] {}", "gpubox7"),
+    "go": ("dial tcp: lookup {}: no such host", "gpubox7"),
+    "nfs": ("nfs: server {} not responding", "gpubox7"),
+    "mpi": ("[{}:01234] *** Process received signal ***", "gpubox7"),
+    "certificate": ("certificate is not valid for '{}'", "gpubox7"),
+    "aiohttp": ("Cannot connect to host {}:443 ssl:default", "gpubox7"),
+    "service": ("http://vllm.{}.svc.cluster.local/x", "zephyrcorp"),
+    "ray address": ("node_{}", "10.20.30.40"),
+    "glued address": (r"\n{}\n", "10.20.30.40"),
+    "coloured address": ("\x1b[1m{}\x1b[0m", "10.20.30.40"),
+    "address as name": ("worker-{} x", "10-20-30-40"),
+    "firewall": ("MAC={}:08:00 SRC=x", "ff:ff:ff:ff:ff:ff:3c:ec:ef:12:ab:90"),
+    "port": ("{}: renamed from eth0", "enx3cecef12ab90"),
+    "guid": ("node_guid: {}", "3cec:ef03:0012:ab90"),
+    "gpu by key": ("gpu_uuid={}", "1a2b3c4d-5e6f-7a8b-9c0d-1e2f3a4b5c6d"),
+    "disk": ("/dev/disk/by-id/nvme-Maker_SSD_{}", "S5GXNX0T123456"),
+    "udev": ("ID_SERIAL_SHORT={}", "S5GXNX0T123456"),
+    "lora": ("--lora-modules sql={}/adapter", "zephyrcorp"),
+    "image": ("image: {}/vllm:v1", "zephyrcorp"),
+    "image of a registry": ("docker pull ghcr.io/{}/vllm:v1", "zephyrcorp"),
+    "download": ("hf download {}/model-7b", "zephyrcorp"),
     "cache": ("/root/.cache/huggingface/hub/models--{}--model-7b/x", "zephyrcorp"),
     "hub": ("https://huggingface.co/{}/model-7b/resolve/main/config.json", "zephyrcorp"),
 }  # fmt: skip
@@ -215,6 +295,8 @@ PROMPTS = [
     r'"log": "{{\"messages\": [{{\"role\": \"user\", \"content\": \"{}\"}}]}}"',
     '{{"tool_calls":[{{"function":{{"name":"f","arguments":"{}"}}}}]}}',
     'POST /v1/embeddings {{"input": "{}", "model": "m"}}',
+    '"function": {{"name": "f", "arguments": {{"q": "{}"}}}}',
+    "DEBUG 11-29 11:02:52 [deepseekv3_tool_parser.py:339] Skipping text {} - no arguments",
 ]  # fmt: skip
 
 
@@ -294,6 +376,9 @@ UNCHANGED = [
     "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB. GPU 0 has a total capacity of 23.69 GiB", "--host 0.0.0.0 --port 8000", "Serial: N/A",
     "UUID: chatcmpl-1a2b3c4d5e6f7a8b9c0d1e2f3a4b5c6d", "git@github.com:vllm-project/vllm.git", "image vllm/vllm-openai:v0.11.0", "threading.local", "~/.local/bin/vllm",
     "'content' format is 'string'", "Detected the chat template content format to be 'string'.", "prompt: None, params: x", "host=None, port=8000", "the api key is missing", "token is invalid", "Token for user was revoked in 2024-01", "with key cu_seqlens_q12 missing", "secret (see docs)", "model: /srv/models/x",
+    'upstream: "http://127.0.0.1:8000/v1"', "symbol lookup error: x.so: undefined symbol", "The name given with --host cannot be resolved", "docker run -v /etc/passwd:/etc/passwd:ro x",
+    "#token: 210345, token usage: 0.61", "file:///srv/media/x.jpg", "vllm/multimodal/media/audio.py", "resource 'nvidia.com/gpu'", "page fault for address: ffffb1e2c0a81000",
+    "'post_grad_custom_post_pass': 'a.b'", "User= and Group= name an account", "docker pull quay.io/ascend/vllm-ascend:v1", "in docker.io/library/ubuntu", "vpc.amazonaws.com/efa",
 ]  # fmt: skip
 
 

@@ -32,7 +32,7 @@ _PLAIN = re.compile(  # names that end like one and hold nothing secret
     r"|think|thinking|tool|tool_call|next|last|first|new|added|prefix|suffix|middle|eot|eom|per|each|bad|draft|sampled|target"
     r"|current|unexpected|invalid|input|output|prompt|patch|frame|trigger|bot_end|eop|single|extra|row|column|num|max|min"
     r"|speech|content|begin|reasoning|fim|noise|call|delimiter|separator)_?tokens?$"
-    r"|(?:^|_)(?:by|im|one|bi|multi|first_|second_)pass$"
+    r"|(?:^|_)(?:by|im|one|bi|multi|first_|second_|(?:pre|post|grad|fusion|inductor|compile|custom)_)pass$"
 )
 _CAMEL = re.compile(r"(?<=[a-z0-9])(?=[A-Z])")
 
@@ -77,7 +77,7 @@ _TAIL = ",;)]}.:|\\"
 _NAME = r"[A-Za-z_][\w.\-]*"
 _GIVEN = re.compile(  # NAME=, NAME:, 'NAME':, \"NAME\":, ["NAME"] =, ('NAME', …)
     rf"(?<![A-Za-z0-9_.])(?P<name>{_NAME}?)(?P<close>\\*[\"'`])?"
-    rf"(?:(?(close)\]?)[ \t]{{0,40}}(?P<sep>=>|->|:=|[=:>|])(?!/)[ \t]*|(?(close),[ \t]*(?=[bu]?\\*[\"'])|(?!)))"
+    rf"(?:(?(close)\]?)[ \t]{{0,40}}(?P<sep>=>|->|:=|[=:>|│]|\\u003[dDaA]|\\x3[dDaA]|%3[dDaA])(?!/)[ \t]*|(?(close),[ \t]*(?=[bu]?\\*[\"'])|(?!)))"
 )
 _OPTION = re.compile(rf"(?<![\w-])--?({_NAME})[ \t\0]+")
 _PAIR = re.compile(  # name: HF_TOKEN, on this or the next row value: v
@@ -88,14 +88,24 @@ _PAIR = re.compile(  # name: HF_TOKEN, on this or the next row value: v
 _SPOKEN = re.compile(
     rf"\b(?:setenv|ENV|setx|fish_set|login\s+\S+\s+(?=password))[ \t]+({_NAME})[ \t]+|\b(password)[ \t]+(?=\S+[ \t]*$)"
 )
+_PHRASE = re.compile(
+    r"\b(?:api|access|secret|auth|bearer|hf)[ -](?:keys?|tokens?)(?: provided)?[ \t]*[:=][ \t]*[\"'`]?(?=[^\s\"'`])",
+    re.IGNORECASE,
+)
+_FIELD_ROW = re.compile(r"(?:^|[ \t])([\w.-]+)[ \t]*\n[^\n]*?\binput_value=", re.MULTILINE)
+_REFUSED = re.compile(
+    rf"\bargument (?:[-\w]+/)?--?({_NAME})(?:/-\w+)?: [^\n'\"]*?(?=['\"])|\bproxy_set_header[ \t]+({_NAME})[ \t]+"
+)
 _CARRIED = re.compile(r"\b(Bearer|Basic)[ \t]+([A-Za-z0-9._~+/=-]{8,})", re.IGNORECASE)
 _SAID = re.compile(  # in a sentence; only what looks like a value
-    rf"\b(?:({_NAME})(?:[ \t]+is|[ \t]+was|[ \t]+set to|[ \t]*\()|(?:api[ _-]?key|token|password|passphrase|secret)s?(?: provided| given| for \S+)?(?: is| was|:)?)"
+    rf"\b(?:({_NAME})(?:[ \t]+is|[ \t]+was|[ \t]+set to|[ \t]*\()|(?:api[ _-]?key|token|password|passphrase|secret)s?(?: provided| given| for \S+)?(?: is| was|:)?|\b(?:AccessKey|SecretKey|wandb login))"
     r"[ \t]*(?<=[ \t(])[\"'`]?(?=[^\s\"'`]*\d)(?=[^\s\"'`]*[A-Za-z])([^\s\"'`<>()]{8,})",
     re.IGNORECASE,
 )
 _NEXT_ROW = re.compile(rf"(?<![\w-])--({_NAME})[\"']?,?[ \t]*\\?[ \t]*\n[ \t]*(?:- )?[\"']?(?=[^\s-])")
-_PROGRAM = re.compile(r"\b(sshpass[ \t]+-p[ \t]*|mysql\w*\b[^\n]*?[ \t]-p)([^\s\"']+)")
+_PROGRAM = re.compile(
+    r"\b(sshpass[ \t]+-p[ \t]*|mysql\w*\b[^\n]*?[ \t]-p|(?:docker|podman|skopeo|registry)[ \t]+login\b[^\n]*?[ \t]-p[ \t]+)([^\s\"']+)"
+)
 _LOGIN = re.compile(r"(?<![\w-])(-u|--user|--proxy-user)([ =]+)([\"']?)([^\s:\"']+):([^\s\"']+)")
 _COMMAND = re.compile(
     r"\bvllm\b|\bdocker\b|\bpodman\b|\bpython|\bcurl\b|ExecStart|entrypoints|\\\s*$|\bserve\b|--\w[\w-]*[ =]\S+.*--\w",
@@ -107,8 +117,12 @@ _WORD = re.compile(r"(?!-)(\\*[\"'])?(?(1).*?(?:\1|$)|[^\s\0\"'`|;&<>\\]+)")
 def replace(text: str, book: Book) -> str:
     """The text without the values of secret names."""
     text = _walk(_PAIR, text, lambda t, m: _value(t, m.end(), m[1], "", book))
+    text = _walk(_REFUSED, text, lambda t, m: _value(t, m.end(), m[1] or m[2], "", book))
+    if "input_value=" in text and "\n" in text:
+        text = _walk(_FIELD_ROW, text, lambda t, m: _value(t, m.end(), m[1], "", book))
     text = _walk(_GIVEN, text, lambda t, m: _given(t, m, book))
     text = _walk(_OPTION, text, lambda t, m: _words(t, m, book))
+    text = _walk(_PHRASE, text, lambda t, m: _phrase(t, m, book))
     text = _walk(_SPOKEN, text, lambda t, m: _value(t, m.end(), m[1] or m[2], "", book))
     if "\n" in text:
         text = _walk(_NEXT_ROW, text, lambda t, m: _value(t, m.end(), m[1], "", book))
@@ -144,17 +158,20 @@ def _walk(pattern: re.Pattern[str], text: str, read: Read) -> str:
 def _given(text: str, found: re.Match[str], book: Book) -> tuple[int, int, str] | None:
     name = found["name"]
     rank = _rank(name)
-    if not rank:
+    if not rank or (found["sep"] == ":" and text[max(0, found.start("name") - 1)] == "/"):  # /etc/passwd:ro
         return None
     start, close = found.start("name"), found["close"]
     before = "" if close else _BEFORE.search(text, max(0, start - 16), start)
-    told = _value(text, found.end(), name, before[0].rstrip("-") if before else "", book)
-    if told is None or rank == 2:
-        return told
+    quoted = before[0].rstrip("-") if before else ""
+    if rank == 2:
+        return _value(text, found.end(), name, quoted, book)
+    told = _value(text, found.end(), name, quoted, Book())  # a trial, which counts for nothing
+    if told is None:
+        return None
     prose = found["sep"] == ":" and text[told[0] - 1 : told[0]] not in ('"', "'", ":")
     value = text[told[0] : told[1]]
     return (
-        told
+        _value(text, found.end(), name, quoted, book)
         if len(value) >= 8 and not value.isdigit() and (not prose or _VALUE_LIKE.fullmatch(value))
         else None
     )
@@ -226,6 +243,15 @@ def _list(text: str, at: int, book: Book) -> tuple[int, int, str] | None:
 def _kept_scheme(text: str, start: int, end: int, book: Book) -> tuple[int, int, str] | None:
     scheme = _SCHEME.match(text, start, end)
     return _instead(text, scheme.end() if scheme else start, end, book)
+
+
+def _phrase(text: str, found: re.Match[str], book: Book) -> tuple[int, int, str] | None:
+    """What stands behind `API key:`, two words for a name; prose goes on with an ordinary word."""
+    bare = _BARE.match(text, found.end())
+    value = bare[0].rstrip(_TAIL) if bare else ""
+    if not _VALUE_LIKE.fullmatch(value):
+        return None
+    return _instead(text, found.end(), found.end() + len(value), book)
 
 
 def _words(text: str, found: re.Match[str], book: Book) -> tuple[int, int, str] | None:
@@ -311,4 +337,7 @@ LITERALS = (
     *(f"{word}{behind}" for word in _WORDS for behind in ("=", ":", " =", " :", " |", " set to", " is ", " was ", " (", " -", ">", "  ", "\t", "'", '"', "`", "\\")),
     *(f"{word} {said}" for word in ("key", "token", "password", "secret", "passphrase") for said in ("is ", "was ", "set to", "(", "provided", "given", "for ")),
     "--", "bearer ", "basic ", "password ", "setenv ", "env ", "setx ", "-u ", "-token ", "-key ", "-password ", "token '", "token \"", "key '", "sshpass", "mysql", "name:", "key:", "name=",
+    *(f"{word}{behind}" for word in _WORDS for behind in ("\n", "\u2502", " \u2502", "%3d", "%3a")),
+    "api key ", "access key ", "auth token ", "using token ", "with token ", "accesskey ", "secretkey ", "wandb login", " login ",
+    "authorization ", "argument -",
 )  # fmt: skip

@@ -9,10 +9,11 @@ import re
 from collections.abc import Callable
 
 from vdiag.redact.book import Book, is_pseudonym
-from vdiag.redact.public import HOSTS, ORGS, PLACES, USERS, WORDS, is_public_host
+from vdiag.redact.public import HOSTS, ORGS, PLACES, SAID, USERS, WORDS, is_public_host
 
 _H = r"[A-Za-z0-9](?:[A-Za-z0-9._-]*[A-Za-z0-9])?"
 _U = r"[A-Za-z0-9_][A-Za-z0-9._-]*"
+_PERSON = r"\w(?:[\w.-]|%[0-9A-Fa-f]{2})*"
 _Q = r"\\*[\"']?"
 _ZONE = r"(?:Z|[+-]\d\d:?\d\d| (?:UTC|GMT|CES?T|BST|JST|KST|IST|[ECMP][SD]T))"
 _SYSLOG = (
@@ -22,13 +23,18 @@ _SYSLOG = (
 _TAG = r"(?=[\w./@()-]+(?:\[\d+\])?:[ ]|kernel:|systemd|[\w./@()-]+ (?:\d+|-) (?:\w+|-) )"
 _ENDS = (
     r"(?:local|internal|lan|corp|intra|intranet|localdomain|home\.arpa|private|consul|svc|cluster\.local|compute\.internal"
-    r"|(?:compute(?:-1)?\.)?amazonaws\.com(?:\.cn)?|cloudapp\.net|cloudapp\.azure\.com|ts\.net|hpc|cluster)"
+    r"|(?:compute(?:-1)?\.)?amazonaws\.com(?:\.cn)?|cloudapp\.net|cloudapp\.azure\.com|azurecr\.io|jfrog\.io|ts\.net|hpc|cluster)"
 )
 
 USERS_TOLD = re.compile(
-    rf"^[dl-][rwxsStT-]{{9}}[.+@]?[ \t]+\d+[ \t]+({_U})(?=[ \t])|%2[Ff]home%2[Ff]([A-Za-z0-9_.-]+?)(?=%2[Ff])|(?<=/scratch/)({_U})(?=/)|(?<![\w/.])~([a-z_][\w-]+)(?=/)|"
-    rf"(?:(?<=/home/)|(?<=/Users/)|(?<=/homes/)|(?<=/home[0-9]/)|(?<=\bUsers\\)|(?<=\bUsers\\\\))({_U})(?=[/\\\s:'\",;)\]}}]|$)"
-    rf"|(?<![\w-])(?:USER|LOGNAME|SUDO_USER|USERNAME|RUNAS|User|login|LOGIN|SLURM_JOB_USER|UserName|user_name|username|runAsUserName){_Q}[=:][ \t]?{_Q}({_U})(?![\w./-])"
+    rf"^[dl-][rwxsStT-]{{9}}[.+@]?[ \t]+\d+[ \t]+(?:root[ \t]+(?!root\b))?({_U})(?=[ \t])|%2[Ff]home%2[Ff]([A-Za-z0-9_.-]+?)(?=%2[Ff])|(?<=/scratch/)({_U})(?=/)|(?<![\w/.])~([a-z_][\w-]+)(?=/)|"
+    rf"/home/(?:[A-Z][A-Z0-9]+|[\w-]+(?:\.[\w-]+)+|ldap|ad|domain)/({_U})(?=/)"
+    rf"|(?:(?<=/home/)|(?<=/Users/)|(?<=\bUsers\\)|(?<=\bUsers\\\\)|(?<=/users/)|(?<=/homes/)|(?<=/home[0-9]/)|(?<=\bhome\\)|(?<=\bhome\\\\)|(?<=/spool/mail/)|(?<=/torchinductor_)|(?<=/tmp/ray_))"
+    rf"({_PERSON} {_PERSON}(?=[/\\])|{_PERSON}(?=[/\\\s:'\",;)\]}}]|$))"
+    rf"|(?<![\w-])(?:USER|LOGNAME|SUDO_USER|USERNAME|RUNAS|User|login|LOGIN|SLURM_JOB_USER|UserName|user_name|username|runAsUserName|UserId){_Q}[=:][ \t]?{_Q}({_U})(?![\w./-])"
+    rf"|(?<![\w-])(?:user|owner|run_user|user_id)(?:=\\*[\"']?|\\*[\"'][ \t]*:[ \t]*\\*[\"'])({_U})(?![\w./-])"
+    rf"|\b[Oo]f [Uu]ser ({_U})\b|\b[Ll]ogged in as:? ({_U})|\(({_U})\) CMD \(|\brunuser -u ({_U})|\bsu (?:- )?({_U})(?=$| -c)|\bsudo -u ({_U})|\bchown (?:-R )?({_U})(?=:)"
+    rf"|\bdocker run\b[^\n]*? (?:-u|--user)[ =]({_U})|\bwandb\.ai/({_U})(?=/)|(?<![\w.])/(?:run/)?media/({_U})(?=/)|^({_U}):x:\d+:\d+:"
     rf"|\bsudo(?:\[\d+\])?:[ \t]+({_U}) :|\buser ({_U})(?=\(uid)|\(uid=\d+\) by ({_U})(?=\(uid| |$)|\b[ug]id=\d+\(({_U})\)"
     rf"|\b(?:session (?:opened|closed)|password|publickey) for (?:invalid user |user )?({_U})(?=[ (]|$)"
     rf"|(?:^|[\s(\[])({_U})@{_H}(?=:[~/][^\s$#]*[$#]|[ :]~?[^\s\]$#]*\][$#])"
@@ -37,7 +43,11 @@ USERS_TOLD = re.compile(
 )
 HOSTS_TOLD = re.compile(
     rf"^{_SYSLOG} ({_H}) {_TAG}"
-    rf"|\bassigned \S+ to ({_H})$|\bsrun: error: ({_H}): | ON ({_H}) CANCELLED|\(\w+, ip=({_H})\)|\bgetaddrinfo failed for ({_H})|\bto host ({_H}) port"
+    rf"|\bassigned \S+ to ({_H})$|\bsrun: error: ({_H}): | ON ({_H}) CANCELLED|\(\w+, ip=({_H})\)|\bgetaddrinfo failed for ({_H})|\bto host ({_H})(?: port|:\d)"
+    rf"|(?:^|[\s\])])({_H})(?=:\d+:\d+ \[\d+\] NCCL )|\bcannot be retrieved for ({_H})|\baddresses of \(({_H})(?=, \d)|\bconnect to \(({_H})(?=, \d)|\bresolve hostname ({_H})(?=: )"
+    rf"|\bping: ({_H})(?=: )|\bgaierror: \[Errno -?\d+\] ({_H})$|\bStepId=\S+ on ({_H})|\blookup ({_H})(?=: (?:no such host|i/o timeout|server misbehaving|Temporary|Try again))|\bnfs: server ({_H})|^({_H})(?=:/\S* on /\S* type nfs)"
+    rf"|\[({_H})(?=:\d+\] \*\*\*)|\bprocess rank \d+ on node ({_H})|\bCN ?= ?({_H})|\b(?:not )?valid for '?({_H})(?=['\",]|$)|^({_H})(?= login: )"
+    rf"|\bVLLM_HOST_IP=({_H})|\binstance={_Q}({_H})(?=:\d)|\bkubelet, ({_H})|\bstarted on ({_H})$|\bListening on ({_H})(?=:\d)"
     rf"|\bserver: ({_H})(?=, )|\b[Ii]mage[:=][ \t]*{_Q}((?:[A-Za-z0-9-]+\.)+[a-z]{{2,}})(?=/)"
     rf"|(?<![\w-])(?:_?HOSTNAME|HOST|Hostname|hostname|host_?name|HostName|NodeName|nodeName|node_?name|node|host|Host|master_addr|MASTER_ADDR|master-addr"
     rf"|data-parallel-address|data_parallel_address|node_ip|SLURMD_NODENAME|SLURM_NODELIST|SLURM_JOB_NODELIST|BatchHost|NodeList|server_name|static hostname"
@@ -48,7 +58,7 @@ HOSTS_TOLD = re.compile(
     rf"|(?<=://)(?:[^\s/@\"']*@)?({_H})(?=[:/\s?#'\",;)\]}}\\]|$)"
     rf"|\b(?:connect(?:ed|ing)? to|resolve(?: host)?:?|on node|on host|from host|from node|on machine|lookup|reach) [\[\"'`]?({_H})(?=[\]\"'`]?:\d{{2,5}}|[\]\"'`](?:[\s,.:)]|$)| on \d)"
     rf"|\[({_H})\]:\d{{2,5}}\b|\(['\"]({_H})['\"], \d{{2,5}}\)|\bLinux ({_H})(?= \d+\.\d+\.\d+\S* #)"
-    rf"|(?<![\w/.@-])((?:[A-Za-z0-9-]+\.)+{_ENDS}\.?)(?![\w-]|\.\w|\()|(?<![\w.-])(ip-\d+-\d+-\d+-\d+)(?![\w-])",
+    rf"|(?<![\w/.@-])((?:[A-Za-z0-9-]+\.)+{_ENDS}\.?)(?![\w-]|\.\w|\()|(?<![\w.-])((?:ip|node|worker|host|ec2)-\d+-\d+-\d+-\d+)(?![\w-])",
     re.MULTILINE,
 )
 _PREFIX = re.compile(rf"^{_SYSLOG} ({_H}) {_TAG}", re.MULTILINE)
@@ -60,6 +70,8 @@ _MODEL_KEYS = (
 _O = r"[A-Za-z0-9][A-Za-z0-9._-]*"
 ORGS_TOLD = re.compile(
     rf"(?<![\w./-])({_O})/(?={_O} (?:does not appear to have|is not a (?:local|valid)))|\bgated repo\. ({_O})/|LoRAModulePath\(name='[^']*', path='({_O})/(?={_O}')|"
+    rf"--lora-modules[ \t=]+{_Q}[\w.-]+=({_O})/(?={_O})|\\*[\"']path\\*[\"']: ?\\*[\"']({_O})/(?={_O}\\*[\"'])|\b(?:hf|huggingface-cli) download ({_O})/(?={_O})"
+    rf"|\b(?:ghcr\.io|docker\.io|quay\.io|git@github\.com:|git@gitlab\.com:)/?({_O})/(?={_O})|\b[Ii]mage[:=][ \t]*{_Q}({_O})/(?={_O}(?:[:@\s\"']|$))|\bOpenAI-Organization: ({_O})|"
     rf"(?<![\w./-])(?:{_MODEL_KEYS}){_Q}[ \t]*[=:][ \t]*[\[(]?{_Q}({_O})/(?={_O}{_Q}(?:[\s,;)\]}}'\"\\@:]|$))"
     rf"|--(?:{_MODEL_KEYS})[ \t=]+{_Q}({_O})/(?={_O}(?:[\s,;'\"\\]|$))"
     rf"|\bvllm serve {_Q}({_O})/(?={_O}(?:[\s,;'\"\\]|$))"
@@ -76,6 +88,9 @@ _NUMBERS = re.compile(r"\d+(?:\.\d+)*")
 _CODE = re.compile(
     r".*\.(?:py|cpp|cu|cuh|h|hpp|cc|c|go|rs|so|json|txt|log|yaml|yml|toml|sh|bin|safetensors|gguf|pt|service|socket|jinja|whl|gz|html?)$"
 )
+_PLACED = re.compile(
+    r"\.[\w-]+\.(?:cluster\.local|svc|lan|corp|compute\.internal|amazonaws\.com)$"
+)  # no attribute of a module
 _MODULES = (
     "torch",
     "threading",
@@ -148,7 +163,14 @@ def user_name(value: str, book: Book) -> str:
     """A user's pseudonym; accounts that images bring along stay."""
     bare = value.rstrip(".")
     low = bare.lower()
-    if not bare or low in USERS or bare.isdigit() or is_pseudonym(bare) or low.startswith(("systemd-", "_")):
+    if (
+        not bare
+        or low in USERS
+        or low in SAID
+        or bare.isdigit()
+        or is_pseudonym(bare)
+        or low.startswith(("systemd-", "_"))
+    ):
         return value
     if len(bare) >= 4 and low not in WORDS:
         book.spread("user", bare)
@@ -162,8 +184,8 @@ def host_name(value: str, book: Book) -> str:
     label, _, domain = bare.partition(".")
     if (
         not bare or is_pseudonym(bare) or is_pseudonym(label) or is_public_host(bare) or _NUMBERS.fullmatch(bare) or _CODE.fullmatch(low)
-        or ("_" in bare and not domain and bare.isupper()) or label.lower() in _MODULES or len(bare) < 2
-        or re.fullmatch(r"0x[0-9a-f]+|[0-9a-f]{4}|cuda\d*|rank\d*|v\d+|numa\d*|cpu\d*|gpu\d+", low)
+        or ("_" in bare and not domain and bare.isupper()) or (label.lower() in _MODULES and not _PLACED.search(low)) or len(bare) < 2
+        or re.fullmatch(r"0x[0-9a-f]+|[0-9a-f]{4}|[0-9a-f]{16}|cuda\d*|rank\d*|v\d+|numa\d*|cpu\d*|gpu\d+", low)
     ):  # fmt: skip
         return value
     if not domain and low in WORDS:
@@ -188,6 +210,7 @@ def org_name(value: str, book: Book) -> str:
         or low in PLACES
         or is_pseudonym(value)
         or value.isdigit()
+        or ("." in value and is_public_host(value))
         or low.startswith(("v0", "v1", "v2", "http", "models--"))
     ):
         return value
@@ -204,11 +227,14 @@ USER_LITERALS = (
     "%2fhome",
     "/scratch/",
     "~",
+    "of user ", "logged in as", ") cmd (", "runuser", "su ", "chown ", "docker run", "wandb.ai/", ":x:", "torchinductor_", "/ray_", "/media/", "/mail/", "userid=", "owner", "run_user",
     "home", "users/", "users\\", "sudo", "uid=", "gid=", "session opened", "session closed", "publickey for", "password for", "@", "ssh ", "scp ", "rsync ",
     *(f"{word}{behind}" for word in ("user", "logname", "username", "user_name", "runas", "login") for behind in _BEHIND),
 )  # fmt: skip
 HOST_LITERALS = (
     "assigned ",
+    "] nccl ", "retrieved for", "addresses of (", "connect to (", "ping: ", "gaierror", "stepid=", "nfs", "] ***", "process rank", "cn=", "cn = ", "valid for ", " login: ",
+    "vllm_host_ip", "instance=", "kubelet, ", "started on ", "listening on ", ".azurecr.", ".jfrog.",
     "srun:",
     " cancelled",
     ", ip=",
@@ -220,14 +246,14 @@ HOST_LITERALS = (
     *(f"{word}{behind}" for word in ("host", "hostname", "host_name", "node", "nodename", "node_name", "nodelist", "node_ip", "addr", "address", "upstream",
                                      "peer", "remote", "server_name", "--host", "master-addr", "data-parallel-address", "head-node", "node-addr")
       for behind in (*_BEHIND, " ")),
-    "://", "@", "connect", "resolve", "lookup", "reach", "on machine", "linux ", "ip-", "ssh ", "scp ", "rsync ", "', ", '", ', ".local", ".internal", ".lan",
+    "://", "@", "connect", "resolve", "lookup", "reach", "on machine", "linux ", "ip-", "node-", "worker-", "host-", "ec2-", "ssh ", "scp ", "rsync ", "', ", '", ', ".local", ".internal", ".lan",
     ".corp", ".intra", ".home.arpa", ".private", ".consul", ".svc", ".amazonaws.", ".cloudapp.", ".ts.net", ".hpc", ".cluster", "]:",
 )  # fmt: skip
 ORG_LITERALS = (
     "not appear to have",
     "is not a ",
     "gated repo",
-    "loramodulepath",
+    "loramodulepath", "lora-modules", "path\"", "path'", " download ", "ghcr.io/", "docker.io/", "quay.io/", "git@git", "image", "openai-organization",
     *(f"{word}{behind}" for word in ("model", "model_tag", "model_name", "model_id", "model_path", "tokenizer", "hf_config_path", "lora_path", "repo", "repo_id",
                                      "repo_name", "model_weights", "base_model_name", "name_or_path", "model-id", "model-name", "_model",
                                      "model-path")

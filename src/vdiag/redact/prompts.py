@@ -38,6 +38,9 @@ _BODY = re.compile(
     r"\\*[\"'](?:role|messages|choices|prompt|max_tokens|finish_reason|tool_calls|documents|input_type|object|loc)\\*[\"'][ \t]*:|JSON body|request body|response_body"
     r"|/v1/(?:embeddings|responses|score|rerank|completions|chat)|CompletionOutput|ChatMessage|TextPrompt|Request\("
 )
+_ENCODED = re.compile(
+    r"(\bdata:(?:image|audio|video|application)/[\w.+-]+;base64,)([A-Za-z0-9+/=_-]{12,}|%[^\s\"']+)"
+)
 _ASKED = re.compile(r"([?&](?:prompt|text|query|input|messages|content)=)([^&\s\"'#]+)")
 _INPUT_VALUE = re.compile(r"(input_value=)(.*?)(, input_type=(\w+))", re.DOTALL)
 _ONE_WORD = re.compile(r"[\"']?[\w.:/+*-]{0,40}[\"']?")
@@ -46,7 +49,7 @@ _REST = re.compile(  # messages that print a text without quotes, to the end of 
     r"|got arguments diff: |got diff |diffing old arguments: |against new ones: |Parsed tool call |Tokens received: |First tokens in arguments received: "
     r"|Error in extracting tool call from response |Invalid JSON in browser tool call, using error placeholder: |Invalid JSON args, caught and retried: "
     r"|Only string content is supported, but got |Failed to parse tool call details from: |[Pp]rompt was: |[Cc]hat prompt: |Final prompt: |Rendered prompt: "
-    r"|Decoded text: |reasoning_content: |response_text: )(?P<text>\S.*)$",
+    r"|Decoded text: |reasoning_content: |response_text: |[Ss]kipping text |in tool call arguments: |system_prompt: )(?P<text>\S.*)$",
     re.MULTILINE,
 )
 _FINDING = re.compile(r"(?P<said>\] (?:finding|Searching for diff between) )(?P<text>\S.*)$", re.MULTILINE)
@@ -59,7 +62,7 @@ _PARSER = re.compile(
 LITERALS = (
     *(f"{word}{behind}" for word in (*_STRONG.split("|"), *_WEAK.split("|"), "token_ids", "input_ids", "prompt_ids")
       for behind in ("=", ":", " =", " :", "'", '"', "\\")),
-    "input_value", "generated text:", "finding ", "diff", "tool call", "parser.py", "parsers.py", "string content",
+    "input_value", "generated text:", "finding ", "diff", "tool call", "parser.py", "parsers.py", "string content", ";base64,", "skipping text", "in tool call arguments: ", "system_prompt: ",
 )  # fmt: skip
 
 
@@ -72,6 +75,8 @@ def replace(text: str, book: Book) -> str:
         text = _INPUT_VALUE.sub(lambda m: _input_value(m, book), text)
     if "request" in low or "response" in low or "prompt" in low:
         text = _LOGGED.sub(lambda m: m[1] + m[2] + _quoted(m[3], _kind(m[1]), book), text)
+    if ";base64," in text:
+        text = _ENCODED.sub(lambda m: m[1] + _placed(m[2], "input", book), text)
     text = _ASKED.sub(lambda m: m[1] + _placed(m[2], "prompt", book), text)
     text = _fields(_FIELD, text, book)
     text = _fields(_KEYWORD, text, book)
@@ -102,10 +107,33 @@ def _kind(key: str) -> str:
     )
 
 
+_DUMMIES = frozenset(
+    [
+        "none",
+        "null",
+        "true",
+        "false",
+        "hello",
+        "hi",
+        "yes",
+        "test",
+        "a",
+        "b",
+        "x",
+        "system",
+        "user",
+        "assistant",
+        "thinking",
+        "text",
+        "list",
+    ]
+)
+
+
 def _placed(value: str, kind: str, book: Book) -> str:
     """The pseudonym of a text, which tells its length; what holds no words stays."""
     bare = value.strip()
-    if is_pseudonym(bare) or not any(c.isalnum() for c in bare) or bare in ("None", "null", "True", "False"):
+    if is_pseudonym(bare) or not any(c.isalnum() for c in bare) or bare.lower().rstrip("!.") in _DUMMIES:
         return value
     return book.name(kind, value, f"{len(value)} characters")
 
@@ -136,6 +164,7 @@ def _input_value(found: re.Match[str], book: Book) -> str:
         value.startswith(("ArgsKwargs", "<"))
         or found[4] in ("ArgsKwargs", "int", "float", "bool", "NoneType")
         or _ONE_WORD.fullmatch(value)
+        or is_pseudonym(value.strip("'\""))
     ):
         return found[0]
     return found[1] + _placed(value, "input", book) + found[3]
@@ -182,9 +211,13 @@ def _member(text: str, start: int, key: str, book: Book) -> tuple[str, int]:
             else:
                 made, pos = made + text[pos], pos + 1
         return made, pos
-    if text[start] == "{" and key in ("input", "inputs"):  # what a validation error quotes
+    if text[start] == "{" and key in (
+        "input",
+        "inputs",
+        "arguments",
+    ):  # what a validation error quotes, or a call
         end = _balanced(text, start)
-        return "{" + _placed(text[start + 1 : end], "input", book), end
+        return "{" + _placed(text[start + 1 : end], _kind(key) if key == "arguments" else "input", book), end
     return text[start], start + 1
 
 

@@ -10,7 +10,7 @@ def _words(text: str) -> frozenset[str]:
 # Organisations on the model hub whose names everybody knows, in lower case.
 ORGS = _words(
     """
-    01-ai adept ai-mo ai-sage ai21labs ai4bharat aisingapore alibaba-nlp allenai amazon amd apple arcee-ai
+    01-ai adept ai-mo ai-sage ai21labs ai4bharat aisingapore alibaba-nlp allenai amazon amd apple arcee-ai ascend
     arcinstitute argilla aws aws-prototyping baai baichuan-inc baidu bartowski bert-base bigcode
     bigscience black-forest-labs bofenghuang boson-ai bullpoint bytedance bytedance-seed casperhansen
     cerebras codellama cognitivecomputations cohere coherelabs cpatonn cross-encoder cyankiwi databricks
@@ -22,7 +22,7 @@ ORGS = _words(
     lg-ai-exaconode lgai-exaone liquidai liuhaotian llava-hf lmarena-ai lmms-lab lmstudio-community lmsys
     maddes8cht meituan meituan-longcat meta-llama microsoft minimaxai mispeech mistral-community mistralai
     mit-han-lab mixedbread-ai mlx-community modelscope moondream moonshotai mosaicml mradermacher
-    nari-labs naver-clova-ix naver-hyperclovax neuralmagic nexaai nomic-ai nousresearch nvidia ollama
+    nari-labs naver-clova-ix naver-hyperclovax neuralmagic nexaai nomic-ai nousresearch nvidia nvidia-ai-iot ollama
     open-orca openai openai-community openbmb openchat openflamingo opengvlab openlm-research
     openmoss-team opennlplab orionstarai osunlp paddlepaddle parasail-ai peft-internal-testing
     perplexity-ai pfnet philschmid phind prithivmlmods qihoo360 quantfactory quanttrio qwen redhatai
@@ -41,12 +41,12 @@ PLACES = _words(
     api app apps artifacts assets base bin blog cache cached chat checkpoint checkpoints ckpt ckpts code
     collections config configs container content data dataset datasets default dev dir docker docs
     download downloads env etc examples experiments export exports file files final finetuned hf home hub
-    huggingface inference input join learn lib llm llms local login lora loras main merged mnt model
+    huggingface inference input join learn lib library llm llms local login lora loras main merged mnt model
     model-cache models my my-org mymodels myorg new none null opt org organization organizations out
     output outputs papers path posts pricing private public repo repos resolve results root run runs saved
     scripts serve server settings share shared snapshots spaces src srv static storage tasks temp test
     tests tmp tokenizer trained training user username users usr v1 var vol volume weights work workdir
-    workspace your your-org your_org yourorg
+    workspace xet-bridge-us your your-org your_org yourorg
     """
 )
 
@@ -72,7 +72,8 @@ DOMAINS = _words(
     registry-1.docker.io registry.k8s.io rocm.docs.amd.com rust-lang.org sbert.net schema.org
     scikit-learn.org scipy.org slack.com sqlalche.me stackoverflow.com starlette.io suse.com systemd.io
     tensorflow.org tiktoken.pages.dev tinyurl.com tldp.org transformers.huggingface.co tridao.me
-    triton-lang.org ubuntu.com uvicorn.org vllm-public-assets.s3.us-west-2.amazonaws.com vllm.ai w3.org
+    triton-lang.org ubuntu.com uvicorn.org vpc.amazonaws.com
+    vllm-public-assets.s3.us-west-2.amazonaws.com vllm.ai w3.org
     wandb.ai wandb.com wheelnext.dev wikimedia.org wikipedia.org xethub.hf.co youtu.be youtube.com
     zeromq.org
     """
@@ -91,6 +92,15 @@ HOSTS = _words(
     """
 )
 
+# What follows a name's place in a sentence or in a message with nothing filled in, and schemes of addresses.
+SAID = _words(
+    """
+    a an and are as at be been but by can cannot could denied did do does error failed fails for from ftp grpc grpcs had has
+    have http https id if in int into ipc is it its may must nats no none nor not of off on or over string that the then
+    there these this those to too uds was were when where which will with word would ws wss yes you your
+    """
+)
+
 # Amazon's own, in front of amazonaws.com.
 SERVICES = _words(
     """
@@ -101,7 +111,7 @@ SERVICES = _words(
 # Accounts that images and distributions bring along.
 USERS = _words(
     """
-    adm admin administrator airflow app appuser azureuser bin bitnami build builder centos ci cloud-user
+    adm admin administrator airflow anaconda3 conda miniconda3 miniforge3 venv app appuser azureuser bin bitnami build builder centos ci cloud-user
     coder container core daemon debian default deploy dev developer docker ec2-user fedora games git
     github gitlab gitlab-runner guest hadoop huggingface jenkins jovyan kali kube kubernetes linux llm
     local mail me messagebus model model-server modelscope mysql name nginx nobody node nogroup none
@@ -131,7 +141,7 @@ WORDS = _words(
 def is_public_host(host: str) -> bool:
     """Whether a host, without its port, is one that everybody knows or that says nothing."""
     name = host.lower().rstrip(".")
-    if name in HOSTS or name in DOMAINS:
+    if name in HOSTS or name in SAID or name in DOMAINS:
         return True
     parts = name.split(".")
     if name.endswith(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from vdiag.model import Report
-from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens
+from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn
 from vdiag.redact.book import Book
 
 Bytes = bytes  # inside the class `bytes` is its method
@@ -32,7 +32,9 @@ class Redactor:
     def learn(self, text: str) -> None:
         """Collects the names, and the secrets, that a text tells; nothing is replaced yet."""
         self._book.reserve(text)
+        text = torn.uncoloured(text)
         with self._book.quiet():
+            text = torn.mended(text, lambda row: _names(row, ~0, self._book))
             for part, seen in stream.rows(text):
                 if seen:
                     _names(part, seen, self._book)
@@ -45,6 +47,7 @@ class Redactor:
             return text
         text = _LONE.sub("\ufffd", text)
         self._book.reserve(text)
+        text = torn.mended(torn.uncoloured(text), lambda row: _names(row, ~0, Book()))
         text = pem.replace(text, self._book)
         made = [
             _all(part, seen | stream.HOSTS | stream.ADDRESSES, self._book) for part, seen in stream.rows(text)

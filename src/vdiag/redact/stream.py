@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from vdiag.redact import keys, machines, names, pem, prompts, tokens
+from vdiag.redact import keys, machines, names, pem, prompts, tokens, torn
 from vdiag.redact.book import Book, valid
 
 BLOCK = 1 << 20  # bytes handled at a time
@@ -60,6 +60,9 @@ def _texts(blocks: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 def _block(text: str, low: str, book: Book, redact: Redact) -> str:
     if "host-" in low or "user-" in low or "<" in low:
         book.reserve(text)
+    told = torn.mended(torn.uncoloured(text), lambda row: redact(row, ~0 & ~PROMPTS, Book()))
+    if told != text:
+        text, low = told, _low(told)
     if "private key" in low or "putty-user" in low:
         text = pem.replace(text, book)
         low = _low(text)
@@ -112,10 +115,15 @@ def _goes_on(low: str) -> bool:
     """Whether a row, in lower case, names something whose value the next one holds."""
     if "--" in low and _OPTION_ALONE.search(low):
         return True
+    if _NAME_ALONE.search(low):
+        return True
     return ("name:" in low or "key:" in low or "name=" in low) and "value" not in low
 
 
 _OPTION_ALONE = re.compile(r"--[\w-]*(?:key|token|password|secret)[\"']?,?[ \t]*\\?\s*$")
+_NAME_ALONE = re.compile(
+    r"(?:^|[ \t])[\w.-]*(?:key|token|password|passwd|passphrase|secret|credential)s?[ \t]*\n\Z"
+)
 TOKENS, KEYS, MACHINES, USERS, HOSTS, ORGS, PROMPTS, ADDRESSES = (1 << n for n in range(8))
 _COLONS = re.compile(r":(?::|x{1,4}:x{1,4}:x{1,4}:)")  # begins with a literal, and so is quick
 _DASHED = "xx-xx-xx-xx-xx-xx"
