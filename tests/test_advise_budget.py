@@ -479,6 +479,13 @@ def test_where_a_length_costs_little_there_are_no_bytes_of_a_token() -> None:
     assert next(lever for lever in memory.levers if "kv_cache_dtype" in lever.set).enough is None
 
 
+@pytest.mark.parametrize("given", [True, False])
+def test_the_config_sets_the_length_only_where_nobody_did(given: bool) -> None:
+    args = {"model": "acme/model-8b", **({"max_model_len": 131072} if given else {})}
+    row = f"(APIServer pid=40) INFO 08-28 10:12:02 [utils.py:233] non-default args: {args!r}"
+    assert ("Without --max-model-len" in failed(row).diagnoses[0].why) != given
+
+
 def test_the_rank_that_decides_is_named_though_the_engine_tells_of_it() -> None:
     ranks = [
         core(f"Available KV cache memory: {kv} GiB", f"Worker_TP{i} pid={50 + i}")

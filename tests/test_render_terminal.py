@@ -14,6 +14,7 @@ from vdiag.model import (
     Environment,
     EpisodeInfo,
     Evidence,
+    Explained,
     Fix,
     Gap,
     Input,
@@ -148,8 +149,6 @@ def test_a_very_long_line_is_shortened_around_what_matters() -> None:
 
 
 def test_repeats_recovery_and_consequences_are_told() -> None:
-    from vdiag.model import Explained
-
     text = shown(
         Verdict.DIAGNOSED,
         diagnosis(
@@ -174,6 +173,37 @@ def test_repeats_and_consequences_are_told_by_their_lines() -> None:
     assert "Its consequences: lines 31, 32, 33, 34, 35, 36, 37, 38 and 3 more." in brief
     full = " ".join(shown(Verdict.DIAGNOSED, diagnosis(explains=explains), everything=True).split())
     assert "38, 39, 40 and kernel.log:7." in full
+
+
+def test_a_consequence_that_is_told_by_its_line_is_quoted_only_with_all() -> None:
+    main = Evidence("vllm.log", 141, "EngineCore pid=5400", "ValueError: To serve at least one request")
+    notice = Evidence("vllm.log", 160, "APIServer pid=71", "RuntimeError: Engine core initialization failed.")
+    kernel = Evidence("kernel.log", 7, "kernel", "Out of memory: Killed process 5400")
+    told = diagnosis(
+        evidence=[main, notice, kernel], explains=[Explained(None, 160, ""), Explained(None, 7, "kernel.log")]
+    )
+    brief, whole = (shown(Verdict.DIAGNOSED, told, everything=everything) for everything in (False, True))
+    assert "initialization failed" not in brief
+    assert "lines 160 and kernel.log:7" in brief or "line 160 and kernel.log:7" in brief
+    assert "Killed process 5400" in brief  # another input's words
+    assert "initialization failed" in whole
+    assert "Killed process 5400" in whole
+
+
+def test_steps_that_an_earlier_fix_did_not_show_are_shown() -> None:
+    """Only what stands above is left out: a patch is no `kubectl apply`."""
+    steps = [
+        "# in the container of your manifest:",
+        "args:",
+        '  - "--b"',
+        "# then:",
+        "kubectl apply -f <manifest.yaml>",
+    ]
+    patch = Fix(do="one", run=["kubectl patch …", "EOF"], change=[row.replace("--b", "--a") for row in steps])
+    same = Fix(do="one", run=["args:", '  - "--a"', *steps[3:]], change=patch.change)
+    other = Fix(do="two", run=["kubectl patch …", "EOF"], change=steps)
+    assert "kubectl apply" in shown(Verdict.DIAGNOSED, diagnosis(fixes=[patch, other]))
+    assert shown(Verdict.DIAGNOSED, diagnosis(fixes=[same, other])).count("kubectl apply") == 1
 
 
 def test_many_fixes_do_not_push_the_proof_away() -> None:

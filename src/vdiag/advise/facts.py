@@ -120,6 +120,14 @@ def no_length_fits(known: Known) -> bool | None:
 
 
 @fact
+def length_from(known: Known) -> str | None:
+    """What sets the context length where nobody did; None where an argument does."""
+    args = known.said("args")
+    given = isinstance(args, dict) and args.get("max_model_len") is not None
+    return None if given else "the model's config.json"
+
+
+@fact
 def half_len(known: Known) -> int | None:
     """Half of the present context length, a multiple of 16 and at least 256 tokens."""
     limit = known.number("max_len")

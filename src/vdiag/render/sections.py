@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 
 from vdiag.model import Diagnosis, Environment, Evidence, Explained, Fix, Gap, Phase, Safety, Severity
 from vdiag.render.page import Page, shorten
@@ -93,35 +93,39 @@ def proof(page: Page, diagnosis: Diagnosis, everything: bool) -> None:
     """More lines, what they explain, when it happened, how sure it is."""
     main = main_evidence(diagnosis)
     more = [item for item in diagnosis.evidence if (item.source, item.line) != (main.source, main.line)]
+    if not everything:  # a consequence in the same input is told by its line
+        told = {(item.source or diagnosis.source, item.line) for item in diagnosis.explains}
+        more = [item for item in more if item.source != main.source or (item.source, item.line) not in told]
     if more:
         page.heading("More evidence")
         for item in more if everything else more[:BRIEF]:
             show_evidence(page, item, diagnosis, everything)
         left_out(page, len(more), everything)
     page.heading("How sure, and when")
-    page.prose(confidence_words(diagnosis.confidence))
-    if diagnosis.phase and diagnosis.phase in PHASES:
-        page.prose(
-            f"It happened while the server was {PHASES[diagnosis.phase]} (phase: {diagnosis.phase.value})."
-        )
-    if diagnosis.times > 1:
-        last = _place(diagnosis.last_source, diagnosis.last_line)
-        span = f", from line {diagnosis.line} to {last}" if diagnosis.last_line else ""
-        when = f", {diagnosis.first_time} to {diagnosis.last_time}" if diagnosis.first_time else ""
-        page.prose(f"It happened {diagnosis.times} times{span}{when}.")
-    if diagnosis.recovered_at:
-        page.prose(f"A later start succeeded ({_place(diagnosis.recovered_in, diagnosis.recovered_at)}).")
-    again = [item for item in diagnosis.explains if item.rule and item.rule == diagnosis.rule]
-    others = [item for item in diagnosis.explains if item not in again]
-    if again:
-        page.prose(f"Repeated on {_places(again, everything)}.")
-    if others:
-        word = "consequence" if len(others) == 1 else "consequences"
-        page.prose(f"Its {word}: {_places(others, everything)}.")
+    page.prose(" ".join([confidence_words(diagnosis.confidence), *_when(diagnosis, everything)]))
     if everything and diagnosis.facts:
         page.heading("Facts")
         for name, value in diagnosis.facts.items():
             page.prose(f"{name}: {value}", first="- ", indent="  ")
+
+
+def _when(diagnosis: Diagnosis, everything: bool) -> Iterator[str]:
+    """When it happened, how often, and what followed from it, in sentences."""
+    if diagnosis.phase and diagnosis.phase in PHASES:
+        yield f"It happened while the server was {PHASES[diagnosis.phase]} (phase: {diagnosis.phase.value})."
+    if diagnosis.times > 1:
+        last = _place(diagnosis.last_source, diagnosis.last_line)
+        span = f", from line {diagnosis.line} to {last}" if diagnosis.last_line else ""
+        when = f", {diagnosis.first_time} to {diagnosis.last_time}" if diagnosis.first_time else ""
+        yield f"It happened {diagnosis.times} times{span}{when}."
+    if diagnosis.recovered_at:
+        yield f"A later start succeeded ({_place(diagnosis.recovered_in, diagnosis.recovered_at)})."
+    again = [item for item in diagnosis.explains if item.rule and item.rule == diagnosis.rule]
+    others = [item for item in diagnosis.explains if item not in again]
+    if again:
+        yield f"Repeated on {_places(again, everything)}."
+    if others:
+        yield f"Its {'consequence' if len(others) == 1 else 'consequences'}: {_places(others, everything)}."
 
 
 def _places(items: list[Explained], everything: bool) -> str:
