@@ -78,3 +78,9 @@ def test_the_cluster_gives_the_cards_out() -> None:
     free = [rule for rule in RULES if rule.id == "free-memory-below-utilization"]
     found = [fix for rule in free for fix in fill(rule, {}, {"deploy": "kubernetes"})[2]]
     assert not any("CUDA_VISIBLE_DEVICES" in row for fix in found for row in fix.run)
+
+
+@pytest.mark.parametrize(("size", "fewer"), [(1, False), (2, True), (None, True)])
+def test_there_are_no_fewer_processes_than_one(size: int | None, fewer: bool) -> None:
+    found = fixes(**({} if size is None else {"tensor_parallel_size": size}))
+    assert any(fix.set.get("tensor_parallel_size") == "<fewer>" for fix in found) == fewer

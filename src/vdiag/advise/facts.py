@@ -124,7 +124,7 @@ def length_from(known: Known) -> str | None:
     """What sets the context length where nobody did; None where an argument does."""
     args = known.said("args")
     given = isinstance(args, dict) and args.get("max_model_len") is not None
-    return None if given else "the model's config.json"
+    return None if given or known.number("max_len") is None else "the model's config.json"
 
 
 @fact
@@ -514,6 +514,13 @@ def more_cards_ruled_out(known: Known) -> bool | None:
     if ruled_out.more_cards(known) or seen > (known.number("tp") or 1):
         return True
     return None
+
+
+@fact
+def one_rank(known: Known) -> bool | None:
+    """Whether the log says that the model runs in one process, so that there are no fewer."""
+    sizes = known.number("tp"), known.number("pipeline_parallel_size") or 1, known.number("ranks_seen") or 1
+    return True if all(size is not None and size <= 1 for size in sizes) else None
 
 
 @fact
