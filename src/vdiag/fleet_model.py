@@ -126,6 +126,15 @@ class News(msgspec.Struct):
     bytes: int  # that were read of them
 
 
+class Total(msgspec.Struct):
+    """All failures of one rule so far."""
+
+    rule: str  # empty: of causes that no rule knows
+    severity: str
+    times: int
+    last_at: str  # in UTC, of those whose time is sure; empty: none is
+
+
 class Fleet(msgspec.Struct):
     """The whole answer on many logs."""
 

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import importlib
-from typing import TYPE_CHECKING, Any
+import os
+import time
+from collections.abc import Iterator
+from contextlib import closing, contextmanager, suppress
+from typing import TYPE_CHECKING, NamedTuple
 
 import click
 
@@ -18,10 +22,12 @@ if TYPE_CHECKING:
     from vdiag.fleet.run import Engine
     from vdiag.fleet.spool import Spool
     from vdiag.fleet.state import State
-    from vdiag.fleet_model import Fleet
+    from vdiag.fleet.task import Done, Settings
+    from vdiag.fleet_model import Fleet, Total
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "html")
 ENGINES = ("local",)
+SMALL = 1 << 14  # bytes that a log counts at least in the progress: it costs its start, too
 LISTING = ("jsonl", "csv")  # formats that print every row
 
 EXAMPLES = """\b
@@ -105,12 +111,50 @@ def fleet(
         return ExitStatus.USAGE
     settings = Settings(rules, window, jobs or 0, state is not None, console.redaction is not None)
     run: Engine = importlib.import_module(f"vdiag.fleet.engines.{engine}").run
-    if state is None:
-        return _finish(
-            console, *_read(console, found, settings, run, None, format_),
-            format_=format_, everything=everything, color=color, prometheus=prometheus, faulty=bool(faults),
-        )  # fmt: skip
-    raise click.UsageError("--state is not there yet")
+    with _remembering(console, state, rules) as memory:
+        if memory is None and state is not None:
+            return ExitStatus.USAGE
+        read = _read(console, found, settings, run, memory, format_)
+        _print(console, read.fleet, read.spool, format_, everything, color)
+        console.stdout.flush()
+        if read.fleet.interrupted:
+            console.say(read.fleet.notes[0])
+            return ExitStatus.INTERRUPTED
+        written = prometheus is None or _write(console, prometheus, read)
+        if memory is not None:
+            memory.told()
+    if faults or not written:
+        return ExitStatus.USAGE
+    if read.fleet.failed:
+        return ExitStatus.DIAGNOSED
+    return ExitStatus.NO_ANSWER if read.fleet.unread or read.fleet.cut_short else ExitStatus.OK
+
+
+@contextmanager
+def _remembering(console: Console, path: str | None, rules: tuple[str, ...]) -> Iterator[State | None]:
+    """The state, open for this run alone; None without one, or where the file cannot be one, which is said."""
+    if path is None:
+        yield None
+        return
+    from vdiag.fleet.state import State, StateError
+    from vdiag.fleet.worker import mark, rulebook
+
+    try:
+        state = State(path, mark(rulebook(rules)))
+    except StateError as error:
+        console.say(f"{path}: {error}")
+        yield None
+        return
+    with closing(state):
+        yield state
+
+
+class _Read(NamedTuple):
+    """What reading came to."""
+
+    fleet: Fleet
+    spool: Spool | None  # all rows, for formats that list them
+    totals: list[Total]
 
 
 def _pattern(name: str | None) -> re.Pattern[str] | None:
@@ -123,8 +167,9 @@ def _pattern(name: str | None) -> re.Pattern[str] | None:
 
 
 def _read(
-    console: Console, found: Found, settings: Any, run: Engine, state: State | None, format_: str
-) -> tuple[Fleet, Spool | None]:
+    console: Console, found: Found, settings: Settings, run: Engine, state: State | None, format_: str
+) -> _Read:
+    """Reads what is new, and folds it with what is known."""
     from vdiag.cli.progress import bar
     from vdiag.fleet.chunks import chunks
     from vdiag.fleet.engines.local import cores
@@ -133,19 +178,26 @@ def _read(
     from vdiag.render.sections import counted
 
     spool = Spool() if format_ in LISTING else None
-    sizes = {task.name: max(task.size, 1 << 14) for task in found.tasks}  # a small log costs its start, too
+    tasks = found.tasks if state is None else state.plan(found.tasks, found.files)
+    sizes = {task.name: max(task.size, SMALL) for task in tasks}
     done = 0
-    with bar(console, sum(sizes.values()), counted(len(found.tasks), "log")) as draw:
+    with bar(console, sum(sizes.values()), counted(len(tasks), "log")) as draw:
 
-        def progress(rows: list[Any]) -> None:
+        def progress(rows: list[Done]) -> None:
             nonlocal done
             done += sum(sizes.get(row.row.input, 0) for row in rows)
             if draw is not None:
                 draw(done)
 
-        portions = chunks(found.tasks, settings.jobs or cores())
-        folded, interrupted = gather(portions, settings, run, spool=spool, progress=progress)
+        portions = chunks(tasks, settings.jobs or cores())
+        known = state.unchanged() if state is not None else ()
+        folded, interrupted = gather(
+            portions, settings, run, known=known, memory=state, spool=spool, progress=progress
+        )
     fleet = folded.answer()
+    totals = folded.totals() if state is None else state.totals()
+    if state is not None:
+        fleet.news = state.news()
     fleet.notes += [f"could not be read: {lost}" for lost in found.lost]
     if interrupted:
         fleet.interrupted = True
@@ -156,30 +208,24 @@ def _read(
         console.redaction.told(("host", node) for node in folded.node_names())
         console.redaction.told(sorted(folded.names))
         fleet = console.redaction.fleet(fleet)
-    return fleet, spool
+    return _Read(fleet, spool, totals)
 
 
-def _finish(
-    console: Console,
-    fleet: Fleet,
-    spool: Spool | None,
-    *,
-    format_: str,
-    everything: bool,
-    color: str,
-    prometheus: str | None,
-    faulty: bool,
-) -> ExitStatus:
-    """Prints the answer and tells the exit status."""
-    _print(console, fleet, spool, format_, everything, color)
-    if fleet.interrupted:
-        console.say(fleet.notes[0])
-        return ExitStatus.INTERRUPTED
-    if faulty:
-        return ExitStatus.USAGE
-    if fleet.failed:
-        return ExitStatus.DIAGNOSED
-    return ExitStatus.NO_ANSWER if fleet.unread or fleet.cut_short else ExitStatus.OK
+def _write(console: Console, path: str, read: _Read) -> bool:
+    """Writes the metrics, whole or not at all; False if that failed, which is said."""
+    from vdiag.render import fleet_metrics
+
+    draft = f"{path}.{os.getpid()}.tmp"  # of another ending than `.prom`, which alone is read
+    try:
+        with open(draft, "w", encoding="utf-8") as file:
+            file.write(fleet_metrics.render(read.fleet, read.totals, time.time()))
+        os.replace(draft, path)
+    except OSError as error:
+        console.say(f"{path}: {error.strerror or error}")
+        with suppress(OSError):
+            os.unlink(draft)
+        return False
+    return True
 
 
 def _print(

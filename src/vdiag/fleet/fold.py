@@ -10,7 +10,7 @@ from vdiag import __version__
 from vdiag.fleet.outliers import outliers
 from vdiag.fleet.task import Done
 from vdiag.fleet.work import cause_of
-from vdiag.fleet_model import SCHEMA, UNREAD, Cause, Example, Fleet, Place, Row
+from vdiag.fleet_model import SCHEMA, UNREAD, Cause, Example, Fleet, Place, Row, Total
 from vdiag.model import Severity, Verdict
 
 MOST_NODES = 50  # listed of one cause
@@ -25,6 +25,7 @@ class _Tally:
 
     def __init__(self) -> None:
         self.replicas = self.also = self.times = 0
+        self.last_at = ""
         self.nodes: Counter[str] = Counter()
         self.example: tuple[tuple[bool, float, str], Row] | None = None
         self.first: tuple[tuple[bool, float, str], Row] | None = None
@@ -70,6 +71,7 @@ class Folded:
         row = done.row
         own = self._tally(cause_of(row.verdict, row.rule, row.fingerprint, row.title))
         own.replicas += 1
+        own.last_at = max(own.last_at, row.last_at)
         own.times += row.times
         if row.node:
             own.nodes[row.node] += 1
@@ -124,6 +126,18 @@ class Folded:
             cut_short=[row for _, row in self._cut],
             notes=notes,
         )
+
+    def totals(self) -> list[Total]:
+        """All failures by rule and severity."""
+        found: dict[tuple[str, str], Total] = {}
+        for tally in self._causes.values():
+            cause = _cause(tally)
+            own = found.setdefault(
+                (cause.rule or "", cause.severity), Total(cause.rule or "", cause.severity, 0, "")
+            )
+            own.times += cause.times
+            own.last_at = max(own.last_at, tally.last_at)
+        return [found[key] for key in sorted(found)]
 
     def node_names(self) -> list[str]:
         """All nodes, sorted."""

@@ -8,6 +8,8 @@ from collections.abc import Callable, Sequence
 from time import gmtime, strftime
 from typing import BinaryIO, NamedTuple, cast
 
+import msgspec
+
 from vdiag.fleet.names import is_generic
 from vdiag.fleet.streams import SAMPLE, Watched, digest, exactly, open_at
 from vdiag.fleet.task import Done, Settings, Task
@@ -90,14 +92,38 @@ def _row(task: Task, matcher: Matcher, settings: Settings) -> Done:
     return done
 
 
-def counts(row: Row) -> dict[str, int]:
-    """How often each cause stands in a row."""
+class Told(NamedTuple):
+    """A cause as it stands in a row."""
+
+    verdict: str
+    rule: str | None
+    title: str
+    fingerprint: str
+    severity: str
+    times: int
+    first: bool  # it is the row's first diagnosis
+
+
+def causes(row: Row) -> dict[str, Told]:
+    """The causes in a row, the first diagnosis first."""
     if not row.times:
         return {}
-    found = Counter({cause_of(row.verdict, row.rule, row.fingerprint, row.title): row.times})
-    for other in row.others:
-        found[cause_of(other.verdict, other.rule, other.fingerprint, other.title)] += other.times
-    return dict(found)
+    told = [
+        Told(row.verdict, row.rule, row.title, row.fingerprint, row.severity, row.times, True),
+        *(Told(**msgspec.structs.asdict(other), first=False) for other in row.others),
+    ]
+    found: dict[str, Told] = {}
+    for item in told:
+        cause = cause_of(item.verdict, item.rule, item.fingerprint, item.title)
+        held = found.setdefault(cause, item)
+        if held is not item:
+            found[cause] = held._replace(times=held.times + item.times)
+    return found
+
+
+def counts(row: Row) -> dict[str, int]:
+    """How often each cause stands in a row."""
+    return {cause: told.times for cause, told in causes(row).items()}
 
 
 def _quoted(row: Row) -> str:

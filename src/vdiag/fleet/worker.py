@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import gc
 import signal
+from zlib import crc32
 
+from vdiag import __version__
 from vdiag.fleet.task import Done, Settings, Task
 from vdiag.fleet.work import row
 from vdiag.match.matcher import Matcher
@@ -34,6 +36,12 @@ def rulebook(rules: tuple[str, ...]) -> Rulebook:
         paths = [*map(str, default_user_paths()), *paths]
     base = Rulebook() if "none" in rules else shipped()
     return load(paths, base=base, collect=[]) if paths else base
+
+
+def mark(book: Rulebook) -> str:
+    """What changes with the wordings of a rulebook, or with vdiag."""
+    told = "\n".join(f"{pattern.rule} {pattern.source}" for pattern in book.patterns)
+    return f"{__version__}-{len(book.patterns)}-{crc32(told.encode('utf-8', 'replace')):08x}"
 
 
 _worker: Worker | None = None  # of this process
