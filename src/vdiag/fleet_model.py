@@ -44,7 +44,7 @@ class Row(msgspec.Struct):
     last_at: str = ""
     recovered: bool = False  # a later start succeeded
     others: list[Other] = []
-    marks: dict[str, int] = {}  # what points to hardware, with how often it was said: `Xid 79`
+    marks: dict[str, int] = {}  # what the kernel said, with how often: `Xid 79`, or the rule
     vllm: str = ""  # version
     model: str = ""
     bytes: int = 0

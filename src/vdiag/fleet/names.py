@@ -64,7 +64,12 @@ def is_generic(name: str) -> bool:
 
 def named(path: str, given: re.Pattern[str] | None = None) -> Named:
     """Node and replica of a path or URL; what `given` finds comes first."""
-    own = _by_form(path.replace("\\", "/"))
+    inner, _, outer = path.replace("\\", "/").partition(
+        "::"
+    )  # a chain of URLs: what is in a bundle, and where that is
+    own = _by_form(inner)
+    if not own.node and outer:
+        own = own._replace(node=_by_form(outer).node)
     if given is not None and (found := given.search(path)):
         groups = {name: value for name, value in found.groupdict().items() if value}
         return Named(groups.get("node", own.node), groups.get("replica", own.replica))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 from collections.abc import Iterator
 from datetime import datetime
@@ -58,9 +59,35 @@ def opened(url: str) -> BinaryIO:
     """The bytes behind a URL. RemoteError where they can't be had."""
     system, path = _system(url)
     try:
-        return cast(BinaryIO, system.open(path, "rb", block_size=BLOCK))
+        return cast(BinaryIO, _Held(system, system.open(path, "rb", block_size=BLOCK)))
     except Exception as error:
         raise RemoteError(_why(error)) from None
+
+
+class _Held(io.RawIOBase):
+    """A file with its file system, which closes what is open in it when it goes."""
+
+    def __init__(self, system: Any, file: Any) -> None:
+        self._system, self._file = system, file
+
+    def readable(self) -> bool:
+        return True
+
+    def seekable(self) -> bool:
+        return bool(self._file.seekable())
+
+    def seek(self, offset: int, whence: int = 0) -> int:
+        return int(self._file.seek(offset, whence))
+
+    def readinto(self, buffer: Any) -> int:
+        view = memoryview(buffer)
+        data = self._file.read(len(view))
+        view[: len(data)] = data
+        return len(data)
+
+    def close(self) -> None:
+        self._file.close()
+        super().close()
 
 
 def _system(url: str) -> tuple[Any, str]:

@@ -19,11 +19,12 @@ from vdiag.intake.formats import detect
 from vdiag.intake.rotated import Continued
 from vdiag.intake.sources import Source, SourceError
 from vdiag.match.matcher import Matcher
-from vdiag.model import Diagnosis, Report, Severity, Verdict
+from vdiag.model import Diagnosis, Kind, Report, Role, Severity, Verdict
 from vdiag.pipeline import Reading, examine
 from vdiag.reason.clock import UPTIME, UTC, YEARLESS, Stamp, in_year_of, parse
 from vdiag.redact import Redactor
 from vdiag.redact.listening import Listener
+from vdiag.rulebook.schema import Rule
 
 CONTEXT = 1 << 20  # bytes before what is new that are read again
 LONGEST = 400  # characters of a quoted line
@@ -79,11 +80,11 @@ def _row(task: Task, matcher: Matcher, settings: Settings) -> Done:
         for source in inputs.sources:
             source.open = listener.hearing(source.open)
     report, reading = examine(inputs.sources, matcher, window=settings.window)
-    done = Done(_told(task, report, reading), how=inputs.how)
+    done = Done(_told(task, report, reading, matcher.rulebook.rules), how=inputs.how)
     _place(done, report, task, inputs)
     if inputs.how == "resumed":
         again, _ = examine([_of(inputs.context, task.name)], matcher, window=settings.window)
-        done.before = counts(_told(task, again, None))
+        done.before = counts(_told(task, again))
     if settings.remember and not done.row.error:
         done.seen = [watched.seen() for watched in inputs.watched]
     if redactor is not None:
@@ -200,7 +201,7 @@ def _context(task: Task) -> bytes | None:
 # ---- what it came to --------------------------------------------------------------------------------------------
 
 
-def _told(task: Task, report: Report, reading: Reading | None) -> Row:
+def _told(task: Task, report: Report, reading: Reading | None = None, rules: Sequence[Rule] = ()) -> Row:
     row = _blank(task)
     row.verdict = report.verdict.value
     row.bytes = sum(read.bytes for read in report.inputs)
@@ -208,8 +209,8 @@ def _told(task: Task, report: Report, reading: Reading | None) -> Row:
     row.vllm = report.environment.vllm or ""
     row.model = (report.environment.model or "")[:TITLE]
     if report.verdict in _FAILING and report.diagnoses:
-        _first(row, report.diagnoses[0], report)
-        row.others = [_other(item, report) for item in report.diagnoses[1 : 1 + MOST_OTHERS]]
+        _first(row, report.diagnoses[0])
+        row.others = [_other(item) for item in report.diagnoses[1 : 1 + MOST_OTHERS]]
     row.failed = report.verdict in _FAILING and row.severity in ("", Severity.FATAL.value)
     broken = [
         gap.what
@@ -222,11 +223,11 @@ def _told(task: Task, report: Report, reading: Reading | None) -> Row:
         if not row.bytes or (report.verdict is Verdict.EMPTY and broken[0].startswith("this ")):
             row.verdict = "unread"
     if reading is not None:
-        _surroundings(row, reading, task)
+        _surroundings(row, reading, rules)
     return row
 
 
-def _first(row: Row, first: Diagnosis, report: Report) -> None:
+def _first(row: Row, first: Diagnosis) -> None:
     row.rule, row.fingerprint = first.rule, first.fingerprint
     row.title = first.title[:TITLE]
     row.confidence, row.severity = first.confidence, first.severity.value
@@ -239,7 +240,7 @@ def _first(row: Row, first: Diagnosis, report: Report) -> None:
     row.recovered = first.recovered_at is not None
 
 
-def _other(item: Diagnosis, report: Report) -> Other:
+def _other(item: Diagnosis) -> Other:
     verdict = Verdict.DIAGNOSED if item.rule else Verdict.UNRECOGNISED
     return Other(
         verdict.value,
@@ -251,21 +252,22 @@ def _other(item: Diagnosis, report: Report) -> Other:
     )
 
 
-def _surroundings(row: Row, reading: Reading, task: Task) -> None:
-    """The host and pod that the lines name, and what points to hardware."""
+def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule]) -> None:
+    """The host and pod that the lines name, and what the kernel said."""
     hosts = Counter(e.envelope.host for e in reading.events if e.envelope.host)
     if not row.node and hosts:
         row.node = min(hosts, key=lambda host: (-hosts[host], host))
-    if not row.replica or is_generic(row.replica):
+    if not row.replica or is_generic(row.replica.rpartition("/")[2]):
         units = Counter(e.envelope.unit for e in reading.events if "/" in e.envelope.unit)
         if units:
             row.replica = min(units, key=lambda unit: (-units[unit], unit))
-    said = {
-        (match.event.source, match.line, str(match.captures["xid"]))
-        for match in reading.matches
-        if match.captures.get("xid") is not None
-    }
-    row.marks = dict(sorted(Counter(f"Xid {number}" for _, _, number in said).items()))
+    said = {}
+    for match in reading.matches:
+        rule = rules[match.rule]
+        if match.event.kind is Kind.KERNEL and rule.role is Role.CAUSE:
+            number = match.captures.get("xid")
+            said[match.event.source, match.line] = rule.id if number is None else f"Xid {number}"
+    row.marks = dict(sorted(Counter(said.values()).items()))
 
 
 def _place(done: Done, report: Report, task: Task, inputs: _Inputs) -> None:
