@@ -40,9 +40,22 @@ def diagnose(
 
     Of a `window` only the lines of that stretch of time count.
     """
-    reading, conclusion = _read(inputs, rulebook, progress, window)
-    report = answer(conclusion, reading.inputs, rulebook, reading.notes(), reading.places, reading.holed())
-    return _in_parts(report, reading)
+    return examine(inputs, Matcher(rulebook), progress=progress, window=window)[0]
+
+
+def examine(
+    inputs: Sequence[Source],
+    matcher: Matcher,
+    *,
+    progress: Progress | None = None,
+    window: Window | None = None,
+) -> tuple[Report, Reading]:
+    """The same with the reading it is made of, by a matcher that may have seen other inputs before."""
+    reading, conclusion = _read(inputs, matcher, progress, window)
+    report = answer(
+        conclusion, reading.inputs, matcher.rulebook, reading.notes(), reading.places, reading.holed()
+    )
+    return _in_parts(report, reading), reading
 
 
 def compare(good: Sequence[Source], bad: Sequence[Source], *, rulebook: Rulebook) -> Report:
@@ -52,8 +65,8 @@ def compare(good: Sequence[Source], bad: Sequence[Source], *, rulebook: Rulebook
     """
     from vdiag.advise.changes import against
 
-    theirs, before = _read(good, rulebook)
-    reading, conclusion = _read(bad, rulebook)
+    theirs, before = _read(good, Matcher(rulebook))
+    reading, conclusion = _read(bad, Matcher(rulebook))
 
     def since(run: Blame) -> Changes | None:
         return against(before.blames, theirs.inputs, run, conclusion.blames, reading.inputs, rulebook)
@@ -76,12 +89,12 @@ def compare(good: Sequence[Source], bad: Sequence[Source], *, rulebook: Rulebook
 
 def _read(
     inputs: Sequence[Source],
-    rulebook: Rulebook,
+    matcher: Matcher,
     progress: Progress | None = None,
     window: Window | None = None,
 ) -> tuple[Reading, Conclusion]:
     """These inputs read, the way that explains more, and what they come to."""
-    reading = Reading(rulebook, window)
+    reading = Reading(matcher.rulebook, window, matcher)
     for number, source in enumerate(inputs):
         reading.read(number, source, progress)
     conclusion = reading.conclusion()
@@ -113,8 +126,10 @@ def diagnose_text(text: str | bytes, rulebook: Rulebook, name: str = "<text>") -
 class Reading:
     """What the inputs came to: events worth keeping, with their matches."""
 
-    def __init__(self, rulebook: Rulebook, window: Window | None = None) -> None:
-        self._matcher = Matcher(rulebook)
+    def __init__(
+        self, rulebook: Rulebook, window: Window | None = None, matcher: Matcher | None = None
+    ) -> None:
+        self._matcher = matcher.again() if matcher is not None else Matcher(rulebook)
         self._rulebook = rulebook
         self._window = window
         self.inputs: list[Input] = []
@@ -140,7 +155,7 @@ class Reading:
         }
         if not repairs:
             return None
-        other = Reading(self._rulebook, self._window)
+        other = Reading(self._rulebook, self._window, self._matcher)
         other.parts = self.parts
         other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
 
@@ -292,4 +307,4 @@ def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:
     return records if kept is None else kept.of(records)
 
 
-__all__ = ["Reading", "compare", "diagnose", "diagnose_text"]
+__all__ = ["Reading", "compare", "diagnose", "diagnose_text", "examine"]

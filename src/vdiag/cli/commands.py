@@ -25,6 +25,7 @@ COMMANDS = {
     "report": "vdiag.cli.report:report",
     "memory": "vdiag.cli.memory:memory",
     "collect": "vdiag.cli.collect:collect",
+    "fleet": "vdiag.cli.fleet:fleet",
     "rules": "vdiag.cli.rules:rules",
     "completion": "vdiag.cli.completion:completion",
 }
@@ -41,6 +42,7 @@ Examples:
   vdiag run -- vllm serve my-model     start it; say why, if it fails
   vdiag diff good.log bad.log          what changed since it last worked
   vdiag collect vllm                   logs and state of this machine in one file
+  vdiag fleet logs/                    many servers: which failed, and of what
   vdiag explain                        paste a log, end with Ctrl-D
   vdiag explain kv-cache-too-small     what a rule knows
   vdiag report vllm.log > report.md    to attach to a bug report

@@ -1,4 +1,4 @@
-"""A progress bar on standard error for long inputs, and only for a person who watches a terminal."""
+"""A progress bar on standard error for what takes long, and only for a person who watches a terminal."""
 
 from __future__ import annotations
 
@@ -16,12 +16,21 @@ LONG = 64 << 20  # bytes; less is read in the blink of an eye
 CELLS = 30
 INTERVAL = 0.1  # seconds between two drawings
 
+Draw = Callable[[int], None]
+
 
 @contextmanager
-def progress_for(console: Console, sources: Sequence[Source]) -> Iterator[Callable[[int], None] | None]:
+def progress_for(console: Console, sources: Sequence[Source]) -> Iterator[Draw | None]:
     """A function that takes the number of bytes read so far over all sources; None where no bar is wanted."""
     total = sum(source.size or 0 for source in sources)
-    if not console.stderr_is_terminal or total <= LONG:
+    with bar(console, total, f"{total >> 20} MiB", least=LONG) as draw:
+        yield draw
+
+
+@contextmanager
+def bar(console: Console, total: int, of: str, *, least: int = 0) -> Iterator[Draw | None]:
+    """A function that takes how much of `total` is done; None where that is no more than `least`, or nobody watches."""
+    if not console.stderr_is_terminal or total <= least:
         yield None
         return
     drawn = 0.0
@@ -33,8 +42,8 @@ def progress_for(console: Console, sources: Sequence[Source]) -> Iterator[Callab
             return
         drawn = now
         share = min(done / total, 1.0)
-        bar = "#" * int(share * CELLS)
-        console.stderr.write(f"\rreading [{bar:<{CELLS}}] {share:4.0%} of {total >> 20} MiB")
+        cells = "#" * int(share * CELLS)
+        console.stderr.write(f"\rreading [{cells:<{CELLS}}] {share:4.0%} of {of}")
         console.stderr.flush()
 
     try:

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, BinaryIO, cast
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING
 
 import click
 
 from vdiag.redact import Redactor
 from vdiag.redact.book import NAMES, TEXTS
+from vdiag.redact.listening import Listener
 
 if TYPE_CHECKING:
     from vdiag.cli.console import Console
+    from vdiag.fleet_model import Fleet, Row
     from vdiag.intake import Source
     from vdiag.model import Report
 
@@ -27,27 +29,20 @@ class Redaction:
         self._redactor = Redactor(keep=(*NAMES, *TEXTS) if secrets_only else ())
         self.map_file = ""
         self._written = False
-        self._rest = b""
+        self._listener = Listener(self._redactor)
 
     def listen(self, sources: Sequence[Source]) -> None:
         """Learns names from all that will be read of these sources."""
         for source in sources:
-            source.open = _hearing(source.open, self)
+            source.open = self._listener.hearing(source.open)
 
     def heard(self, data: bytes) -> None:
         """Learns the names in a piece of a log, by whole rows."""
-        head, end, rest = (self._rest + data).rpartition(b"\n")
-        self._rest = rest if len(rest) < 1 << 20 else b""
-        self._learn(head if end else b"" if self._rest else rest)
+        self._listener.heard(data)
 
     def ended(self) -> None:
         """Learns from the last row, which has no end."""
-        rest, self._rest = self._rest, b""
-        self._learn(rest)
-
-    def _learn(self, data: bytes) -> None:
-        if data:
-            self._redactor.learn(data.replace(b"\0", b"").decode("utf-8", "replace"))  # also UTF-16's ASCII
+        self._listener.ended()
 
     def text(self, text: str) -> str:
         """A message redacted."""
@@ -68,6 +63,22 @@ class Redaction:
         self.write_map()
         return made
 
+    def told(self, found: Iterable[tuple[str, str]]) -> None:
+        """Names, by kind, that others found: from now on they are replaced everywhere."""
+        self._redactor.told(found)
+
+    def fleet(self, fleet: Fleet) -> Fleet:
+        """The answer on a fleet redacted; the map is written."""
+        made: Fleet = self._redactor.struct(fleet)
+        made.redacted = self._redactor.counts()
+        self.write_map()
+        return made
+
+    def row(self, row: Row) -> Row:
+        """One row redacted."""
+        made: Row = self._redactor.struct(row)
+        return made
+
     def write_map(self) -> None:
         """Writes the map, which only its owner may read; what was there before the command began is not touched."""
         if not self.map_file:
@@ -84,36 +95,6 @@ class Redaction:
 def _pieces(data: bytes) -> Iterator[bytes]:
     """A file in pieces, so that memory holds no copies of a whole one."""
     return (data[at : at + PIECE] for at in range(0, len(data), PIECE))
-
-
-class _Heard:
-    """A stream whose bytes are learned from as they are read."""
-
-    def __init__(self, stream: BinaryIO, redaction: Redaction) -> None:
-        self._stream, self._redaction = stream, redaction
-
-    def read(self, size: int = -1) -> bytes:
-        data = self._stream.read(size)
-        self._hear(data)
-        return data
-
-    def readinto(self, view: memoryview) -> int:
-        got = cast(int, cast(Any, self._stream).readinto(view))
-        self._hear(bytes(view[: got or 0]))
-        return got
-
-    def _hear(self, data: bytes) -> None:
-        if data:
-            self._redaction.heard(data)
-        else:
-            self._redaction.ended()
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._stream, name)
-
-
-def _hearing(opened: Callable[[], BinaryIO], redaction: Redaction) -> Callable[[], BinaryIO]:
-    return lambda: cast(BinaryIO, _Heard(opened(), redaction))
 
 
 def on_redact(context: click.Context) -> Redaction:

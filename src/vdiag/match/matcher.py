@@ -11,6 +11,7 @@ import re
 from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
+from copy import copy
 from itertools import islice
 from typing import Any
 
@@ -59,6 +60,12 @@ class Matcher:
         self._owners = list(by_literal.values())
         self._literals = LiteralSet([x.encode() for x in by_literal])
         self._compiled: dict[tuple[int, bool, bool], Any] = {}
+
+    def again(self) -> Matcher:
+        """One for other inputs, which shares what was prepared and compiled; what was too slow is forgotten."""
+        other = copy(self)
+        other._slow, other.timeouts = {}, {}
+        return other
 
     def match(self, events: Sequence[Event]) -> list[Match]:
         """All matches on these events, in their order; of one rule on one line, the first."""

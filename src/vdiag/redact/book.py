@@ -136,6 +136,10 @@ class Book:
             for kind, number in _NUMBERED.findall(text):
                 self._taken.add((kind, int(number)))
 
+    def known(self) -> list[tuple[str, str]]:
+        """Kind and value of all that is replaced everywhere, in the order it came."""
+        return list(dict.fromkeys(self._spread.values()))
+
     def counts(self) -> dict[str, int]:
         """How many different values of each kind were replaced."""
         found = Counter(kind for kind, _ in self._used.values())

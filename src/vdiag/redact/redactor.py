@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Collection, Iterable, Iterator
+from typing import Any
 
 from vdiag.model import Report
 from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn
@@ -41,6 +42,15 @@ class Redactor:
                 else:
                     names.learn_prefixes(part, self._book)
 
+    def known(self) -> list[tuple[str, str]]:
+        """Kind and value of what was told so far, in the order it came."""
+        return self._book.known()
+
+    def told(self, found: Iterable[tuple[str, str]]) -> None:
+        """Takes over what another redactor knows: from now on it is replaced everywhere."""
+        for kind, value in found:
+            self._book.spread(kind, value)
+
     def text(self, text: str) -> str:
         """The text redacted. Rows keep their number."""
         if not text:
@@ -59,6 +69,10 @@ class Redactor:
         made = structs.redacted(report, self._book, self.text)
         made.redacted = self.counts()
         return made
+
+    def struct(self, value: Any) -> Any:
+        """Any struct, list or table of texts, redacted as a report is."""
+        return structs.walk(value, self._book, self.text)
 
     def bytes(self, data: Bytes) -> Bytes:
         """A whole log redacted: what it tells anywhere is replaced everywhere. Bytes that are no UTF-8 stay."""

@@ -29,7 +29,7 @@ def redacted(report: Report, book: Book, text: Callable[[str], str]) -> Report:
     for diagnosis in report.diagnoses:
         _learn(diagnosis.facts, book)
     _learn({"model": report.environment.model, **report.environment.args}, book)
-    return _walk(report, book, text)  # type: ignore[no-any-return]
+    return walk(report, book, text)  # type: ignore[no-any-return]
 
 
 def searched(text: str, redact: Callable[[str], str]) -> str:
@@ -54,7 +54,8 @@ def _learn(facts: dict[str, Any], book: Book) -> None:
                 names.orgs(f"model={value}", book)
 
 
-def _walk(value: Any, book: Book, text: Callable[[str], str]) -> Any:
+def walk(value: Any, book: Book, text: Callable[[str], str]) -> Any:
+    """A value with `text` applied to every text in it."""
     if isinstance(value, str) and not isinstance(value, Enum):
         return text(value)
     if isinstance(value, Change) and keys.is_secret(value.name):
@@ -63,7 +64,7 @@ def _walk(value: Any, book: Book, text: Callable[[str], str]) -> Any:
         )
     if isinstance(value, msgspec.Struct):
         changed = {
-            name: _walk(getattr(value, name), book, text)
+            name: walk(getattr(value, name), book, text)
             for name in value.__struct_fields__
             if name not in OURS
         }
@@ -71,14 +72,12 @@ def _walk(value: Any, book: Book, text: Callable[[str], str]) -> Any:
     if isinstance(value, dict):
         return {
             text(key) if isinstance(key, str) else key: (
-                _whole(item, book)
-                if isinstance(key, str) and keys.is_secret(key)
-                else _walk(item, book, text)
+                _whole(item, book) if isinstance(key, str) and keys.is_secret(key) else walk(item, book, text)
             )
             for key, item in value.items()
         }
     if isinstance(value, (list, tuple)):
-        return [_walk(item, book, text) for item in value]
+        return [walk(item, book, text) for item in value]
     return value
 
 

@@ -6,10 +6,7 @@ and the buttons that copy, and nothing else.
 
 from __future__ import annotations
 
-from base64 import b64encode
 from collections.abc import Mapping, Sequence
-from hashlib import sha256
-from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
@@ -28,8 +25,9 @@ from vdiag.render.sections import (
     value_words,
 )
 from vdiag.render.web import diagnosis, numbers
+from vdiag.render.web.document import document, redacted
 from vdiag.render.web.log import log
-from vdiag.render.web.markup import Html, element, joined, listed, section, text
+from vdiag.render.web.markup import Html, element, joined, listed, section
 from vdiag.render.web.places import Places, named
 
 MOST_LINES = 20_000  # of all inputs together; of more the stretches around what the report names
@@ -38,7 +36,6 @@ ENDS = 300  # lines shown of both ends of a long input
 AROUND = {"cause": 200, "evidence": 40}  # lines shown around a named one
 ELSE_AROUND = 5
 
-WEB = Path(__file__).parent / "web"
 RUNS = 20  # listed
 SERVER = {"vllm": "vLLM", "deploy": "run by", "gpu": "card"}  # what fields of the environment are called
 STANDS = {Verdict.UNRECOGNISED: "The deepest error", Verdict.INCOMPLETE: "Where the failure is noticed"}
@@ -97,42 +94,8 @@ def render(report: Report, lines: Mapping[str, Sequence[Line]]) -> str:
         "main", _head(report, places, title), _contents(parts), *(part.body for part in parts),
         id="main", tabindex="-1",
     )  # fmt: skip
-    return _document(title, main, report)
-
-
-def _document(title: str, main: Html, report: Report) -> str:
-    style, script = ((WEB / name).read_text(encoding="utf-8") for name in ("page.css", "page.js"))
-    policy = (
-        f"default-src 'none'; style-src '{_hash(style)}'; script-src '{_hash(script)}'; "
-        "base-uri 'none'; form-action 'none'"
-    )
-    foot = (
-        f"{_redacted(report)} Written by vdiag {report.vdiag}. Nothing on this page is loaded from elsewhere."
-    )
-    return f"""<!DOCTYPE html>
-<html lang="en">
-<head>
-<meta charset="utf-8">
-<meta http-equiv="Content-Security-Policy" content="{policy}">
-<meta name="viewport" content="width=device-width, initial-scale=1">
-<meta name="color-scheme" content="light dark">
-<meta name="referrer" content="no-referrer">
-<title>{text(title)}</title>
-<style>{style}</style>
-</head>
-<body>
-<a class="skip" href="#main">Skip to the answer</a>
-<a class="skip" href="#log">Skip to the log</a>
-{main}
-<footer>{text(foot)}</footer>
-<script>{script}</script>
-</body>
-</html>
-"""
-
-
-def _hash(content: str) -> str:
-    return f"sha256-{b64encode(sha256(content.encode()).digest()).decode()}"
+    foot = f"{redacted(report.redacted)} Written by vdiag {report.vdiag}. Nothing on this page is loaded from elsewhere."
+    return document(title, main, foot, script=True)
 
 
 # ---- the answer ---------------------------------------------------------------------------------------------
@@ -269,14 +232,6 @@ def _harmless(report: Report, places: Places) -> Html:
         )
         items.append(element("li", said, element("blockquote", item.text), id=f"h{number}"))
     return section("harmless", "Looks alarming, is harmless", element("ul", *items)) if items else Html()
-
-
-def _redacted(report: Report) -> str:
-    """What was replaced by pseudonyms, by kind of value."""
-    if report.redacted is None:
-        return "Not redacted: the lines of the log are quoted as they are."
-    told = [f"{number} {kind}" for kind, number in report.redacted.items() if number]
-    return f"Replaced by pseudonyms: {', '.join(told) or 'nothing'}."
 
 
 def _read(report: Report, places: Places) -> Html:

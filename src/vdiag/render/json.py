@@ -11,11 +11,16 @@ from vdiag.render.page import spelled
 
 
 def render(report: Report) -> str:
-    """One line of JSON with a newline at its end. Text that is no valid Unicode is written with `\\ufffd`."""
+    """One line of JSON with a newline at its end."""
+    return encoded(report)
+
+
+def encoded(value: msgspec.Struct) -> str:
+    """The same of any struct. Text that is no valid Unicode is written with `\\ufffd`."""
     try:
-        made = msgspec.json.encode(report, enc_hook=str)
+        made = msgspec.json.encode(value, enc_hook=str)
     except UnicodeEncodeError:
-        made = msgspec.json.encode(_valid(msgspec.to_builtins(report, enc_hook=str)))
+        made = msgspec.json.encode(_valid(msgspec.to_builtins(value, enc_hook=str)))
     return spelled(made.decode()) + "\n"
 
 

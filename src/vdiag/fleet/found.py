@@ -1,0 +1,117 @@
+"""From what a person names (files, folders, patterns, URLs) to tasks: one log, rotated set or bundle is one replica."""
+
+from __future__ import annotations
+
+import glob
+import os
+import re
+import stat
+from collections.abc import Iterator, Sequence
+from typing import NamedTuple
+
+from vdiag.fleet.names import named
+from vdiag.fleet.remote import RemoteError, is_url, objects
+from vdiag.fleet.task import Task
+from vdiag.intake.folders import is_log, walk
+from vdiag.intake.rotated import sets
+
+BUNDLE = re.compile(r"\.(?:zip|tar|tgz|txz|tbz2?|tar\.(?:gz|xz|bz2|zstd?))$", re.IGNORECASE)
+_NO_LOG = re.compile(
+    r"\.(?:py|sh|md|html?|css|js|ya?ml|toml|cfg|ini|conf|safetensors|bin|pt|png|jpe?g|pdf|whl|jar|parquet|db)$",
+    re.IGNORECASE,
+)
+
+
+class File(NamedTuple):
+    """One file as it was found."""
+
+    path: str
+    size: int
+    changed: float  # seconds since 1970; 0: unknown
+    mark: str  # changes when the content does
+
+
+class Found(NamedTuple):
+    """What the names on a command line came to."""
+
+    tasks: list[Task]
+    files: dict[str, File]  # by path
+    problems: list[str]  # what the call is to blame for
+    lost: list[str]  # folders that cannot be read
+
+
+def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
+    """The tasks that these paths name, in their order; what is named twice is read once."""
+    files: dict[str, File] = {}
+    known: set[tuple[int, int]] = set()
+    problems: list[str] = []
+    lost: list[str] = []
+    for path in paths:
+        try:
+            before = len(files)
+            for file, identity in _files(path, lost):
+                if identity is not None:
+                    if identity in known:
+                        continue
+                    known.add(identity)
+                files.setdefault(file.path, file)
+            if len(files) == before and not known:
+                problems.append(f"{path}: no log in it")
+        except RemoteError as error:
+            problems.append(f"{path}: {error}")
+        except OSError as error:
+            problems.append(f"{path}: {error.strerror or error}")
+    names = list(files)
+    tasks: list[Task] = []
+    for group in sets(names):
+        members = [files[names[i]] for i in group]
+        newest = members[-1].path
+        own = named(newest, name)
+        tasks.append(
+            Task(
+                newest,
+                tuple(file.path for file in members),
+                own.node,
+                own.replica,
+                sum(file.size for file in members),
+                max(file.changed for file in members),
+            )
+        )
+    return Found(tasks, files, problems, lost)
+
+
+_Identified = tuple[File, "tuple[int, int] | None"]
+
+
+def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
+    if is_url(path):
+        whole = any(sign in path for sign in "*?[")
+        for found in objects(path):
+            if found.url == path or whole or not _NO_LOG.search(found.url.split("::")[0]):
+                yield File(found.url, found.size, found.changed, found.mark), None
+        return
+    if not os.path.lexists(path) and any(sign in path for sign in "*?["):
+        fitting = sorted(glob.glob(path, recursive=True))
+        if not fitting:
+            raise FileNotFoundError(2, "no file fits this pattern", path)
+        for one in fitting:
+            if os.path.isfile(one):
+                yield _local(one, os.stat(one))
+        return
+    info = os.stat(path)
+    if not stat.S_ISDIR(info.st_mode):
+        if not stat.S_ISREG(info.st_mode):
+            raise OSError(None, "is no file")
+        yield _local(path, info)
+        return
+    os.scandir(path).close()
+    unread: list[OSError] = []
+    for entry in walk(path, unread):
+        if BUNDLE.search(entry.name) or is_log(entry):
+            yield _local(entry.name, os.stat(entry.name))
+    lost += [f"{error.filename}: {error.strerror}" for error in unread]
+
+
+def _local(path: str, info: os.stat_result) -> _Identified:
+    mark = f"{info.st_dev}:{info.st_ino}:{info.st_mtime_ns}"
+    return File(path, info.st_size, info.st_mtime, mark), (info.st_dev, info.st_ino)

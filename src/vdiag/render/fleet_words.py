@@ -1,0 +1,101 @@
+"""The sentences on a fleet that its outputs share."""
+
+from __future__ import annotations
+
+from vdiag.fleet_model import UNREAD, Cause, Fleet, News
+from vdiag.render.sections import counted, size_words
+
+VERDICTS = {
+    "diagnosed": "diagnosed",
+    "unrecognised": "failed, and no rule knows it",
+    "incomplete": "failed, and the cause is not in the log",
+    "starting": "starting",
+    "healthy": "healthy",
+    "empty": "nothing of a server",
+    UNREAD: "could not be read",
+}
+
+
+def headline(fleet: Fleet) -> str:
+    """The answer in one sentence."""
+    if not fleet.replicas:
+        return "There was nothing to read."
+    if not fleet.failed:
+        return f"None of {counted(fleet.replicas, 'replica')} failed."
+    if fleet.replicas == 1:
+        return "The one replica failed."
+    of = len([cause for cause in (*fleet.causes, *fleet.unknown) if cause.severity == "fatal"])
+    return f"{fleet.failed} of {fleet.replicas} replicas failed, of {counted(of, 'cause')}."
+
+
+def read(fleet: Fleet) -> str:
+    """What the answer rests on."""
+    nodes = f" of {counted(fleet.nodes, 'node')}" if fleet.nodes else ""
+    on = f", {fleet.failed_nodes} of them with failures" if fleet.nodes and fleet.failed else ""
+    return f"{counted(fleet.replicas, 'replica')}{nodes}{on}; {counted(fleet.lines, 'line')}, {size_words(fleet.bytes)}."
+
+
+def verdicts(fleet: Fleet) -> list[str]:
+    """How many replicas got which verdict."""
+    return [f"{count} {VERDICTS.get(name, name)}" for name, count in fleet.verdicts.items()]
+
+
+def name(cause: Cause) -> str:
+    """The rule, or what stands in its place."""
+    return cause.rule or cause.fingerprint or "unknown"
+
+
+def counts(cause: Cause) -> str:
+    """In how many replicas, and how often."""
+    told = counted(cause.replicas, "replica")
+    if cause.also:
+        told += (
+            f", beside another cause in {cause.also} more"
+            if cause.replicas
+            else f", only beside others, in {cause.also}"
+        )
+    if cause.times > cause.replicas + cause.also:
+        told += f"; {cause.times} times"
+    return told
+
+
+def when(cause: Cause) -> str:
+    """First and last time, as the logs print them."""
+    if not cause.first_time:
+        return ""
+    if (cause.first_time, cause.first_input) == (cause.last_time, cause.last_input):
+        return f"at {cause.first_time}"
+    return f"first {cause.first_time} ({cause.first_input}), last {cause.last_time} ({cause.last_input})"
+
+
+def nodes(cause: Cause, most: int) -> str:
+    """The nodes, those with most replicas first."""
+    told = [f"{p.node} ×{p.replicas}" if p.replicas > 1 else p.node for p in cause.nodes[:most]]
+    more = cause.node_count - len(told)
+    return ", ".join(told) + (f" and {more} more" if more > 0 else "")
+
+
+def news(told: News) -> list[str]:
+    """What is new since the last run, a sentence each."""
+    if not told.since:
+        return [
+            f"This is the first run with this state: {counted(told.read, 'replica')} read, all of it new."
+        ]
+    said = [
+        f"Since {told.since}: {counted(told.read, 'replica')} had something new ({size_words(told.bytes)})."
+    ]
+    for item in told.causes:
+        what = item.rule or item.fingerprint
+        fresh = (
+            f"new, {counted(item.times, 'time')}"
+            if not item.before
+            else f"{item.times} more, {item.before} before"
+        )
+        on = f", on {', '.join(item.nodes[:5])}{' …' if len(item.nodes) > 5 else ''}" if item.nodes else ""
+        said.append(f"{item.title} ({what}): {fresh}{on}.")
+    if told.nodes:
+        said.append(f"Nodes with a failure for the first time: {', '.join(told.nodes[:10])}"
+                    f"{' …' if len(told.nodes) > 10 else ''}.")  # fmt: skip
+    if not told.causes:
+        said.append("No failure is new.")
+    return said
