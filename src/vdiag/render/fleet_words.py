@@ -46,17 +46,13 @@ def name(cause: Cause) -> str:
 
 
 def counts(cause: Cause) -> str:
-    """In how many replicas, and how often."""
-    told = counted(cause.replicas, "replica")
+    """What the number of replicas does not tell: where it is not the first cause, and how often it happened."""
+    told = []
     if cause.also:
-        told += (
-            f", beside another cause in {cause.also} more"
-            if cause.replicas
-            else f", only beside others, in {cause.also}"
-        )
+        told.append(f"beside another cause in {cause.also}{' more' if cause.replicas else ''}")
     if cause.times > cause.replicas + cause.also:
-        told += f"; {cause.times} times"
-    return told
+        told.append(f"{cause.times} times")
+    return "; ".join(told)
 
 
 def when(cause: Cause) -> str:
