@@ -22,6 +22,7 @@ from vdiag.fleet.found import find
 from vdiag.fleet.names import named, pattern
 from vdiag.fleet.outliers import outliers
 from vdiag.fleet.task import Done, Settings, Task
+from vdiag.fleet.titles import Titles
 from vdiag.fleet.worker import Worker
 from vdiag.render import fleet_data
 
@@ -51,6 +52,16 @@ def answer(*arguments: str | Path, status: int | None = None) -> dict[str, Any]:
 
 def rows(*arguments: str | Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in fleet("--format", "jsonl", *arguments).printed.splitlines()]
+
+
+@pytest.fixture
+def here(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Logs are read in the process of the test."""
+
+    def run(tasks: Iterable[list[Task]], settings: Settings) -> Iterator[list[Done]]:
+        yield from map(Worker(settings).rows, tasks)
+
+    monkeypatch.setattr(local, "run", run)
 
 
 # ---- counts -------------------------------------------------------------------------------------------------
@@ -142,6 +153,35 @@ def test_unknown_causes_are_grouped_by_fingerprint_with_a_draft(
     world = World()
     assert world.run(*first["draft"].split()[1:]) == 0, world.err.getvalue()
     assert "upside down" in capsys.readouterr().out
+
+
+def test_a_title_tells_what_all_replicas_have_in_common(tmp_path: Path) -> None:
+    log = (SAMPLES / "host-oom-kill.log").read_text()
+    for number, pid in enumerate(("30412", "517", "88")):
+        (tmp_path / f"{number}.log").write_text(log.replace("30412", pid))
+    (cause,) = answer(tmp_path, status=1)["causes"]
+    assert cause["title"] == "The kernel killed VLLM::EngineCor (pid …): the machine ran out of memory"
+    (alone,) = answer(tmp_path / "1.log", status=1)["causes"]
+    assert "pid 517" in alone["title"]
+
+
+@pytest.mark.parametrize(
+    ("titles", "text"),
+    [
+        (["a file of 16.00 GiB is gone", "a file of 4.71 GiB is gone"], "a file of … GiB is gone"),
+        (["no module acme", "no module acme at all", "no module acme here"], "no module acme …"),
+        (["no acme", "one acme or two acme"], "… acme"),
+        (["card lost", "card 3 lost"], "card … lost"),
+        (["17", "18"], ""),
+        (["disk full", "disk full"], "disk full"),
+    ],
+)
+def test_titles_have_one_text_in_any_order(titles: list[str], text: str) -> None:
+    for order in (titles, titles[::-1], titles * 2):
+        made = Titles()
+        for title in order:
+            made.add(title)
+        assert made.text() == text
 
 
 def test_first_and_last_time_over_the_fleet(tmp_path: Path) -> None:
@@ -280,14 +320,14 @@ def test_what_cannot_be_read_is_a_row(tmp_path: Path) -> None:
     assert answer(tmp_path, status=1)["failed"] == 1
 
 
-def test_a_fault_of_ours_is_a_row(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_fault_of_ours_is_a_row(tmp_path: Path, here: None, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / "a.log").write_bytes(OOM)
 
     def broken(*_: object, **__: object) -> None:
         raise RuntimeError("what nobody thought of")
 
     monkeypatch.setattr("vdiag.fleet.work.examine", broken)
-    told = answer("--jobs", "1", tmp_path, status=3)
+    told = answer(tmp_path, status=3)
     assert "what nobody thought of" in told["unread"][0]["error"]
 
 
@@ -319,7 +359,7 @@ def remote() -> Iterator[Callable[[str, bytes], None]]:
     system.pseudo_dirs[:] = [""]
 
 
-def test_urls(remote: Callable[[str, bytes], None], tmp_path: Path) -> None:
+def test_urls(remote: Callable[[str, bytes], None], here: None, tmp_path: Path) -> None:
     import gzip
     import zipfile
 
@@ -327,13 +367,13 @@ def test_urls(remote: Callable[[str, bytes], None], tmp_path: Path) -> None:
     remote("/fleet/node-2/b.log.gz", gzip.compress(HEALTHY))
     remote("/fleet/node-2/model.bin", b"\0" * 100)
     for url in ("memory://fleet", "memory://fleet/*/*.log*"):
-        told = rows("--jobs", "1", url)
+        told = rows(url)
         assert [(row["node"], row["verdict"]) for row in told] == [
             ("node-1", "diagnosed"),
             ("node-2", "healthy"),
         ]
         assert all(row["input"].startswith("memory://") for row in told)
-    (row,) = rows("--jobs", "1", told[0]["input"])
+    (row,) = rows(told[0]["input"])
     assert row == told[0]
     with zipfile.ZipFile(tmp_path / "x.zip", "w") as bundle:
         bundle.writestr("node-7/a.log", OOM)

@@ -9,6 +9,7 @@ from collections import Counter
 from vdiag import __version__
 from vdiag.fleet.outliers import outliers
 from vdiag.fleet.task import Done
+from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import cause_of
 from vdiag.fleet_model import SCHEMA, UNREAD, Cause, Example, Fleet, Place, Row, Total
 from vdiag.model import Severity, Verdict
@@ -27,6 +28,7 @@ class _Tally:
         self.replicas = self.also = self.times = 0
         self.last_at = ""
         self.nodes: Counter[str] = Counter()
+        self.titles = Titles()
         self.example: tuple[tuple[bool, float, str], Row] | None = None
         self.first: tuple[tuple[bool, float, str], Row] | None = None
         self.last: tuple[tuple[bool, float, str], Row] | None = None
@@ -71,6 +73,7 @@ class Folded:
         row = done.row
         own = self._tally(cause_of(row.verdict, row.rule, row.fingerprint, row.title))
         own.replicas += 1
+        own.titles.add(row.title)
         own.last_at = max(own.last_at, row.last_at)
         own.times += row.times
         if row.node:
@@ -88,6 +91,7 @@ class Folded:
             key = cause_of(other.verdict, other.rule, other.fingerprint, other.title)
             tally = self._tally(key)
             tally.also += 1
+            tally.titles.add(other.title)
             tally.times += other.times
             if tally.example is None or (True, 0.0, row.input) < tally.example[0]:
                 beside = Row(
@@ -159,7 +163,7 @@ def _cause(tally: _Tally) -> Cause:
     made = Cause(
         verdict=shown.verdict,
         rule=shown.rule,
-        title=shown.title,
+        title=tally.titles.text() or shown.title,
         fingerprint=shown.fingerprint,
         severity=shown.severity,
         replicas=tally.replicas,

@@ -20,6 +20,7 @@ from vdiag.fleet.found import File
 from vdiag.fleet.known import Known, Part, recognise
 from vdiag.fleet.merge import merged
 from vdiag.fleet.task import Done, Task
+from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import causes
 from vdiag.fleet_model import UNREAD, New, News, Total
 
@@ -179,12 +180,14 @@ class State:
     def news(self) -> News:
         """What came since the last run that ended."""
         found: dict[str, New] = {}
+        titles: dict[str, Titles] = {}
         rows = self._db.execute(
             "SELECT cause, verdict, rule, title, fingerprint, node, times - told FROM cause WHERE times > told"
             " ORDER BY cause, node, replica"
         )
         for cause, verdict, rule, title, fingerprint, node, more in rows:
             new = found.setdefault(cause, New(verdict, rule, title, fingerprint, 0, 0, 0, []))
+            titles.setdefault(cause, Titles()).add(title)
             new.times += more
             new.replicas += 1
             if node and node not in new.nodes and len(new.nodes) < MOST_NODES:
@@ -192,6 +195,7 @@ class State:
         for cause, new in found.items():
             told = self._db.execute("SELECT sum(told) FROM cause WHERE cause = ?", (cause,)).fetchone()
             new.before = int(told[0] or 0)
+            new.title = titles[cause].text() or new.title
         nodes = self._db.execute(
             "SELECT node FROM cause WHERE node != '' AND severity = 'fatal'"
             " GROUP BY node HAVING sum(told) = 0 AND sum(times) > 0 ORDER BY node"

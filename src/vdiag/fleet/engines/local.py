@@ -12,7 +12,7 @@ from contextlib import contextmanager
 
 from vdiag.fleet.task import Done, Settings, Task
 from vdiag.fleet.work import unread
-from vdiag.fleet.worker import Worker, begin, work
+from vdiag.fleet.worker import begin, work
 
 AHEAD = 2  # portions for each process that are handed out before their turn
 KILLED = "the process that read it was killed, also when it was tried alone: is there too little memory?"
@@ -21,14 +21,10 @@ KILLED = "the process that read it was killed, also when it was tried alone: is 
 def run(tasks: Iterable[list[Task]], settings: Settings) -> Iterator[list[Done]]:
     """The rows of each portion of tasks, as they come. Closing the iterator ends the processes.
 
-    One job reads in this process. A task whose process is killed is tried once more, alone, then becomes a row.
+    No log is read in this process, whatever the number of jobs: what takes too much memory takes a worker with it.
+    A task whose process is killed is tried once more, alone, then becomes a row.
     """
     jobs = settings.jobs or cores()
-    if jobs == 1:
-        worker = Worker(settings)
-        for portion in tasks:
-            yield worker.rows(portion)
-        return
     waiting = iter(tasks)
     more = True
     while more:
