@@ -5,8 +5,7 @@ from __future__ import annotations
 import importlib
 import os
 import time
-from collections.abc import Iterator
-from contextlib import closing, contextmanager, suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from typing import TYPE_CHECKING, NamedTuple
 
 import click
@@ -95,6 +94,7 @@ def fleet(
     PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica.
     """
     from vdiag.fleet.found import find
+    from vdiag.fleet.run import StateError
     from vdiag.fleet.task import Settings
 
     window = window_of(since, until)
@@ -111,18 +111,20 @@ def fleet(
         return ExitStatus.USAGE
     settings = Settings(rules, window, jobs or 0, state is not None, console.redaction is not None)
     run: Engine = importlib.import_module(f"vdiag.fleet.engines.{engine}").run
-    with _remembering(console, state, rules) as memory:
-        if memory is None and state is not None:
-            return ExitStatus.USAGE
-        read = _read(console, found, settings, run, memory, format_)
-        _print(console, read.fleet, read.spool, format_, everything, color)
-        console.stdout.flush()
-        if read.fleet.interrupted:
-            console.say(read.fleet.notes[0])
-            return ExitStatus.INTERRUPTED
-        written = prometheus is None or _write(console, prometheus, read)
-        if memory is not None:
-            memory.told()
+    try:
+        with _remembering(state, rules) as memory:
+            read = _read(console, found, settings, run, memory, format_)
+            _print(console, read.fleet, read.spool, format_, everything, color)
+            console.stdout.flush()
+            if read.fleet.interrupted:
+                console.say(read.fleet.notes[0])
+                return ExitStatus.INTERRUPTED
+            written = prometheus is None or _write(console, prometheus, read)
+            if memory is not None:
+                memory.told()
+    except StateError as error:
+        console.say(f"{state}: {error}")
+        return ExitStatus.USAGE
     if faults or not written:
         return ExitStatus.USAGE
     if read.fleet.failed:
@@ -130,23 +132,14 @@ def fleet(
     return ExitStatus.NO_ANSWER if read.fleet.unread or read.fleet.cut_short else ExitStatus.OK
 
 
-@contextmanager
-def _remembering(console: Console, path: str | None, rules: tuple[str, ...]) -> Iterator[State | None]:
-    """The state, open for this run alone; None without one, or where the file cannot be one, which is said."""
+def _remembering(path: str | None, rules: tuple[str, ...]) -> AbstractContextManager[State | None]:
+    """The state, open for this run alone; None without one."""
     if path is None:
-        yield None
-        return
-    from vdiag.fleet.state import State, StateError
+        return nullcontext()
+    from vdiag.fleet.state import held
     from vdiag.fleet.worker import mark, rulebook
 
-    try:
-        state = State(path, mark(rulebook(rules)))
-    except StateError as error:
-        console.say(f"{path}: {error}")
-        yield None
-        return
-    with closing(state):
-        yield state
+    return held(path, mark(rulebook(rules)))
 
 
 class _Read(NamedTuple):

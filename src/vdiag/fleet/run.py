@@ -20,6 +20,10 @@ class Memory(Protocol):
         """Remembers these rows, all or none; the rows as they stand with what was known before."""
 
 
+class StateError(Exception):
+    """A file cannot serve as a memory; the text says why."""
+
+
 def gather(
     portions: Iterable[list[Task]],
     settings: Settings,

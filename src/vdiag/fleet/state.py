@@ -19,6 +19,7 @@ import msgspec
 from vdiag.fleet.found import File
 from vdiag.fleet.known import Known, Part, recognise
 from vdiag.fleet.merge import merged
+from vdiag.fleet.run import StateError
 from vdiag.fleet.task import Done, Task
 from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import causes
@@ -26,6 +27,10 @@ from vdiag.fleet_model import UNREAD, New, News, Total
 
 VERSION = "1"
 MOST_NODES = 50  # listed of one cause
+APPLICATION = 0x76646961  # by which SQLite tells that a file is ours: "vdia"
+FOREIGN = "is there already, and is no state of vdiag fleet"
+OTHER_VERSION = "was written by another version of vdiag: name a new file"
+DAMAGED = "is damaged: name a new file, which will begin with all logs, or take a copy"
 WAIT = 0.5  # seconds for a lock
 _TABLES = """
 CREATE TABLE IF NOT EXISTS meta (key TEXT PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID;
@@ -39,8 +44,20 @@ CREATE TABLE IF NOT EXISTS cause (
 """
 
 
-class StateError(Exception):
-    """The file cannot serve as a state; the text says why."""
+@contextmanager
+def held(path: str, rules: str) -> Iterator[State]:
+    """The state in a file, as long as the block runs; `rules` as for `State`. StateError, also from within."""
+    state = None
+    try:
+        state = State(path, rules)
+        yield state
+    except sqlite3.Error as error:
+        raise StateError(_why(error)) from None
+    except msgspec.MsgspecError:
+        raise StateError(DAMAGED) from None
+    finally:
+        if state is not None:
+            state.close()
 
 
 class State:
@@ -60,9 +77,12 @@ class State:
             # The lock is held until the connection, or the process, ends.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("BEGIN EXCLUSIVE")
+            self._claim()
             for statement in _TABLES.split(";"):
                 self._db.execute(statement)
             version = self._meta("version") or VERSION
+            if version != VERSION:
+                raise StateError(OTHER_VERSION)
             self._rules = rules
             self._same_rules = self._meta("rules") in ("", rules)
             self._set_meta("version", version)
@@ -71,10 +91,15 @@ class State:
             self._db.execute("COMMIT")
         except OSError as error:
             raise StateError(str(error.strerror)) from None
-        except sqlite3.Error as error:
-            raise StateError(_why(error)) from None
-        if version != VERSION:
-            raise StateError("was written by another version of vdiag: name a new file")
+
+    def _claim(self) -> None:
+        """Marks an empty file as a state. StateError if it is some other program's."""
+        (own,) = self._db.execute("PRAGMA application_id").fetchone()
+        if own == APPLICATION:
+            return
+        if own or self._db.execute("SELECT 1 FROM sqlite_master").fetchone():
+            raise StateError(FOREIGN)
+        self._db.execute(f"PRAGMA application_id = {APPLICATION}")
 
     def close(self) -> None:
         """Lets another run have it."""
@@ -266,5 +291,7 @@ def _why(error: sqlite3.Error) -> str:
     if "locked" in str(error):
         return "is in use by another run: wait for its end, or name another file"
     if "not a database" in str(error):
-        return "is there already, and is no state of vdiag fleet"
+        return FOREIGN
+    if "malformed" in str(error):
+        return DAMAGED
     return str(error)

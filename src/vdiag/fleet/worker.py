@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import gc
+import multiprocessing
+import os
 import signal
+import threading
+from multiprocessing.connection import wait
 from zlib import crc32
 
 from vdiag import __version__
@@ -48,10 +52,19 @@ _worker: Worker | None = None  # of this process
 
 
 def begin(settings: Settings) -> None:
-    """Prepares a process of a pool. Ctrl-C is its parent's affair."""
+    """Prepares a process of a pool. Ctrl-C is its parent's affair; when that is killed, it ends."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_outlive_no_parent, daemon=True).start()
     _worker = Worker(settings)
+
+
+def _outlive_no_parent() -> None:
+    """A process of a pool waits for ever for tasks that a killed parent no longer sends."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        wait([parent.sentinel])
+        os._exit(1)
 
 
 def work(tasks: list[Task]) -> list[Done]:
