@@ -438,3 +438,16 @@ def test_a_state_is_its_owners_alone(fleet: Fleet) -> None:
     fleet.write("a.log", OOM)
     fleet.run()
     assert fleet.state.stat().st_mode & 0o077 == 0
+
+
+def test_a_state_for_redaction_knows_the_names_in_every_log(fleet: Fleet) -> None:
+    fleet.write("a.log", OOM)
+    fleet.run()
+    world = World()
+    assert world.run(*fleet.arguments("--redact")) == 2
+    assert "without --redact" in world.err.getvalue()
+    fleet.state.unlink()
+    fleet.run("--redact")
+    fleet.write("b.log", OOM)
+    fleet.run()
+    assert fleet.run("--redact")["replicas"] == 2

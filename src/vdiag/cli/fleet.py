@@ -109,10 +109,11 @@ def fleet(
         console.say(fault)
     if not found.tasks:
         return ExitStatus.USAGE
-    settings = Settings(rules, window, jobs or 0, state is not None, console.redaction is not None)
     run: Engine = importlib.import_module(f"vdiag.fleet.engines.{engine}").run
     try:
-        with _remembering(state, rules) as memory:
+        with _remembering(state, rules, console.redaction is not None) as memory:
+            redact = console.redaction is not None or (memory is not None and memory.redact)
+            settings = Settings(rules, window, jobs or 0, memory is not None, redact)
             read = _read(console, found, settings, run, memory, format_)
             _print(console, read.fleet, read.spool, format_, everything, color)
             console.stdout.flush()
@@ -132,14 +133,16 @@ def fleet(
     return ExitStatus.NO_ANSWER if read.fleet.unread or read.fleet.cut_short else ExitStatus.OK
 
 
-def _remembering(path: str | None, rules: tuple[str, ...]) -> AbstractContextManager[State | None]:
+def _remembering(
+    path: str | None, rules: tuple[str, ...], redact: bool
+) -> AbstractContextManager[State | None]:
     """The state, open for this run alone; None without one."""
     if path is None:
         return nullcontext()
     from vdiag.fleet.state import held
     from vdiag.fleet.worker import mark, rulebook
 
-    return held(path, mark(rulebook(rules)))
+    return held(path, mark(rulebook(rules)), redact)
 
 
 class _Read(NamedTuple):

@@ -30,6 +30,7 @@ MOST_NODES = 50  # listed of one cause
 APPLICATION = 0x76646961  # by which SQLite tells that a file is ours: "vdia"
 FOREIGN = "is there already, and is no state of vdiag fleet"
 OTHER_VERSION = "was written by another version of vdiag: name a new file"
+NOT_REDACTED = "was begun without --redact, and does not know all names in the logs: name a new file"
 DAMAGED = "is damaged: name a new file, which will begin with all logs, or take a copy"
 WAIT = 0.5  # seconds for a lock
 _TABLES = """
@@ -45,11 +46,11 @@ CREATE TABLE IF NOT EXISTS cause (
 
 
 @contextmanager
-def held(path: str, rules: str) -> Iterator[State]:
-    """The state in a file, as long as the block runs; `rules` as for `State`. StateError, also from within."""
+def held(path: str, rules: str, redact: bool) -> Iterator[State]:
+    """The state in a file, as long as the block runs; arguments as for `State`. StateError, also from within."""
     state = None
     try:
-        state = State(path, rules)
+        state = State(path, rules, redact)
         yield state
     except sqlite3.Error as error:
         raise StateError(_why(error)) from None
@@ -63,8 +64,11 @@ def held(path: str, rules: str) -> Iterator[State]:
 class State:
     """A state in a file, for one run at a time. Close it."""
 
-    def __init__(self, path: str, rules: str) -> None:
-        """`rules` is a mark of the rulebook: under another one everything is read again. StateError."""
+    def __init__(self, path: str, rules: str, redact: bool) -> None:
+        """`rules` is a mark of the rulebook: under another one everything is read again. StateError.
+
+        `redact`: the answer will be redacted, for which every row must know the names in its log.
+        """
         self._path = path
         self._planned: dict[
             str, tuple[str, Known | None, list[Part]]
@@ -84,6 +88,10 @@ class State:
             if version != VERSION:
                 raise StateError(OTHER_VERSION)
             self._rules = rules
+            self.redact = (self._meta("redact") or str(int(redact))) == "1"  # rows have these names
+            if redact and not self.redact:
+                raise StateError(NOT_REDACTED)
+            self._set_meta("redact", str(int(self.redact)))
             self._same_rules = self._meta("rules") in ("", rules)
             self._set_meta("version", version)
             if not self._meta("rules"):
