@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from vdiag.advise.answer import Place, answer
+from vdiag.advise.answer import answer
+from vdiag.advise.placed import Place
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
 from vdiag.intake.formats import SAMPLE, detect, no_text
