@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from vdiag.fleet_model import Fleet, Total
 
 FORMATS = ("terminal", "json", "jsonl", "csv", "html")
-ENGINES = ("local",)
+ENGINES = ("local", "ray")
 SMALL = 1 << 14  # bytes that a log counts at least in the progress: it costs its start, too
 LISTING = ("jsonl", "csv")  # formats that print every row
 
@@ -36,6 +36,7 @@ Examples:
   vdiag fleet s3://acme-logs/vllm/2026-11-29/    what fsspec opens (pip install 'vdiag[fleet]')
   vdiag fleet --format csv logs > replicas.csv   one row for each replica
   vdiag fleet --name '(?P<node>gpu\\d+)/(?P<replica>[^/]+)$' logs
+  vdiag fleet --engine ray --address 10.0.0.5:6379 s3://acme-logs/vllm/
   vdiag fleet --state fleet.db --prometheus /var/lib/node_exporter/vllm.prom logs    from cron
 \b
 Exit status:
@@ -63,7 +64,15 @@ Exit status:
 @click.option("--jobs", "-j", type=click.IntRange(1, 1024), metavar="N",
               help="Processes that read. Default: one for each core.")  # fmt: skip
 @click.option(
-    "--engine", type=click.Choice(ENGINES), default="local", help="What runs them: this machine's cores."
+    "--engine",
+    type=click.Choice(ENGINES),
+    default="local",
+    help="What runs them: this machine's cores (the default), or Ray.",
+)
+@click.option(
+    "--address",
+    metavar="HOST:PORT",
+    help="Ray's head. Default: RAY_ADDRESS, a Ray that runs on this machine, or one started for this run.",
 )
 @click.option("--rules", multiple=True, metavar="PATH|none",
               help="Add a rule file or a folder of them; may be repeated. `none`: without any rulebook.")  # fmt: skip
@@ -86,6 +95,7 @@ def fleet(
     prometheus: str | None,
     jobs: int | None,
     engine: str,
+    address: str | None,
     rules: tuple[str, ...],
     color: str,
 ) -> ExitStatus:
@@ -93,10 +103,13 @@ def fleet(
 
     PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica.
     """
+    from vdiag.fleet.engines import EngineError
     from vdiag.fleet.found import find
     from vdiag.fleet.run import StateError
     from vdiag.fleet.task import Settings
 
+    if address is not None and engine != "ray":
+        raise click.UsageError("--address goes with --engine ray.")
     window = window_of(since, until)
     if state is not None and window is not None:
         raise click.UsageError(
@@ -113,7 +126,7 @@ def fleet(
     try:
         with _remembering(state, rules, console.redaction is not None) as memory:
             redact = console.redaction is not None or (memory is not None and memory.redact)
-            settings = Settings(rules, window, jobs or 0, memory is not None, redact)
+            settings = Settings(rules, window, jobs or 0, memory is not None, redact, address or "")
             read = _read(console, found, settings, run, memory, format_)
             _print(console, read.fleet, read.spool, format_, everything, color)
             console.stdout.flush()
@@ -123,8 +136,8 @@ def fleet(
             written = prometheus is None or _write(console, prometheus, read)
             if memory is not None:
                 memory.told()
-    except StateError as error:
-        console.say(f"{state}: {error}")
+    except (EngineError, StateError) as error:
+        console.say(f"{state}: {error}" if isinstance(error, StateError) else str(error))
         return ExitStatus.USAGE
     if faults or not written:
         return ExitStatus.USAGE

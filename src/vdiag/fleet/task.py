@@ -41,6 +41,7 @@ class Settings(msgspec.Struct, frozen=True):
     jobs: int = 0  # processes; 0: one for each core
     remember: bool = False  # rows tell how far they got, in `Done.seen`
     redact: bool = False  # rows tell the names that stand in them, in `Done.told`
+    address: str = ""  # of a Ray that runs; "": as engines/ray.py tells
 
 
 class Seen(msgspec.Struct):

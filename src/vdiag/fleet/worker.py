@@ -23,10 +23,11 @@ from vdiag.rulebook.shipped import shipped
 class Worker:
     """Reads tasks, one after the other."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: Settings, book: Rulebook | None = None) -> None:
+        """Without a rulebook it is the one that the settings name."""
         gc.set_threshold(100_000)  # a rulebook is thousands of small values that live as long as the process
         self._settings = settings
-        self._matcher = Matcher(rulebook(settings.rules))
+        self._matcher = Matcher(rulebook(settings.rules) if book is None else book)
 
     def rows(self, tasks: list[Task]) -> list[Done]:
         """A row for each task."""

@@ -1,0 +1,146 @@
+"""`vdiag fleet --engine ray`: what the local engine gives, whatever happens to Ray's processes."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import threading
+from collections.abc import Iterator
+from functools import partial
+from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import fleetlogs
+from test_fleet import fleet
+from vdiag.fleet.engines import ray as engine
+from vdiag.fleet.engines.local import KILLED
+from vdiag.fleet.found import find
+from vdiag.fleet.task import Settings, Task
+
+ray = pytest.importorskip("ray")
+pytest.importorskip("ray.data")
+
+
+@pytest.fixture(scope="module")
+def here() -> Iterator[None]:
+    """A Ray of two processes on this machine."""
+    ray.init(
+        "local", num_cpus=2, include_dashboard=False, log_to_driver=False, object_store_memory=engine.STORE
+    )
+    yield
+    ray.shutdown()
+
+
+@pytest.fixture(scope="module")
+def logs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("fleet")
+    fleetlogs.make(folder, small=90, large=1)
+    (folder / "node-1" / "broken.log.gz").write_bytes(b"\x1f\x8b\x08\x00 no more of it")
+    return folder
+
+
+@pytest.mark.parametrize("form", ["json", "csv", "terminal"])
+@pytest.mark.usefixtures("here")
+def test_it_gives_byte_for_byte_the_local_result(logs: Path, form: str) -> None:
+    local, far = (fleet("--engine", name, "--format", form, logs, status=1) for name in ("local", "ray"))
+    assert far.printed == local.printed
+    assert far.err.getvalue() == local.err.getvalue()
+    assert local.printed
+
+
+@pytest.mark.usefixtures("here")
+def test_rules_of_ones_own_redaction_and_relative_paths_travel(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "own.yaml").write_text(
+        "- id: acme-widget\n  title: The widget is upside down\n  phrases: ['widget-7 stands upside down']\n",
+        encoding="utf8",
+    )
+    (tmp_path / "logs").mkdir()
+    (tmp_path / "logs" / "pod-0.log").write_text(
+        "INFO 11-29 10:12:40 [api_server.py:1580] vLLM API server version 0.11.0\n"
+        "ERROR 11-29 10:12:45 [core.py:708] widget-7 stands upside down for person@acme.example\n",
+        encoding="utf8",
+    )
+    monkeypatch.chdir(tmp_path)
+    call = ("--rules", "own.yaml", "--redact", "--format", "json", "logs")
+    local, far = (fleet("--engine", name, *call, status=1) for name in ("local", "ray"))
+    assert far.printed == local.printed
+    assert "acme-widget" in far.printed
+    assert "person@acme.example" not in far.printed
+
+
+class _Quiet(SimpleHTTPRequestHandler):
+    def log_message(self, *_: Any) -> None:
+        pass
+
+
+@pytest.mark.usefixtures("here")
+def test_urls_are_read_by_rays_processes(logs: Path) -> None:
+    pytest.importorskip("fsspec")
+    call = ("--format", "json", f"file://{logs}")
+    assert fleet("--engine", "ray", *call).printed == fleet("--engine", "local", *call).printed
+
+
+@pytest.mark.usefixtures("here")
+def test_objects_behind_http_are_read_by_rays_processes(logs: Path) -> None:
+    pytest.importorskip("aiohttp")
+    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(logs))) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        call = ("--format", "json", f"http://127.0.0.1:{server.server_port}/node-2/")
+        assert fleet("--engine", "ray", *call).printed == fleet("--engine", "local", *call).printed
+        server.shutdown()
+
+
+def _readers() -> list[int]:
+    """Processes of this user's Ray that read logs."""
+    found = []
+    for entry in Path("/proc").glob("[0-9]*/cmdline"):
+        with contextlib.suppress(OSError):
+            if entry.read_bytes().startswith(b"ray::") and b"Reader" in entry.read_bytes():
+                found.append(int(entry.parent.name))
+    return found
+
+
+@pytest.mark.skipif(not Path("/proc/self/cmdline").exists(), reason="needs /proc")
+@pytest.mark.usefixtures("here")
+def test_what_is_lost_with_a_process_is_read_again_and_counted_once(logs: Path) -> None:
+    tasks = find([str(logs)]).tasks
+    read: list[str] = []
+    killed = 0
+    for rows in engine.run([tasks], Settings()):
+        read += [done.row.input for done in rows]
+        if not killed and (readers := _readers()):
+            os.kill(readers[0], signal.SIGKILL)
+            killed += 1
+    assert killed
+    assert sorted(read) == sorted(task.name for task in tasks)
+
+
+class Deadly(Task, frozen=True):
+    """A task that kills each process it is given to."""
+
+    def __reduce__(self) -> Any:
+        return signal.raise_signal, (signal.SIGKILL,)
+
+
+@pytest.mark.usefixtures("here")
+def test_a_log_that_kills_its_process_each_time_is_a_row(logs: Path) -> None:
+    tasks = find([str(logs / "node-3")]).tasks
+    given = [*tasks, Deadly("deadly.log", ("deadly.log",))]
+    rows = [done.row for rows in engine.run([given], Settings()) for done in rows]
+    assert sorted(row.input for row in rows) == sorted(task.name for task in given)
+    assert {row.input: row.error for row in rows if row.error} == {"deadly.log": KILLED}
+
+
+@pytest.mark.usefixtures("here")
+def test_closing_it_ends_the_job(logs: Path) -> None:
+    coming = engine.run([find([str(logs)]).tasks], Settings())
+    next(coming)
+    coming.close()  # type: ignore[attr-defined]
+    assert ray.is_initialized(), "a connection that was there is kept"
+    assert [done for rows in engine.run([find([str(logs / "node-2")]).tasks], Settings()) for done in rows]
