@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from vdiag.model import Report
-from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn
+from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn, wrap
 from vdiag.redact.book import Book
 
 Bytes = bytes  # inside the class `bytes` is its method
@@ -28,18 +28,24 @@ class Redactor:
 
     def __init__(self, keep: Collection[str] = ()) -> None:
         self._book = Book(keep)
+        self._widths: set[int] = set()  # that rows of the log were cut at
 
     def learn(self, text: str) -> None:
         """Collects the names, and the secrets, that a text tells; nothing is replaced yet."""
         self._book.reserve(text)
         text = torn.uncoloured(text)
         with self._book.quiet():
-            text = torn.mended(text, lambda row: _names(row, ~0, self._book))
-            for part, seen in stream.rows(text):
-                if seen:
-                    _names(part, seen, self._book)
-                else:
-                    names.learn_prefixes(part, self._book)
+            if wrapped := wrap.joined(text):
+                self._widths.add(wrapped.width)
+                self._learn(wrapped.text)
+            self._learn(torn.mended(text, lambda row: _names(row, ~0, self._book)))
+
+    def _learn(self, text: str) -> None:
+        for part, seen in stream.rows(text):
+            if seen:
+                _names(part, seen, self._book)
+            else:
+                names.learn_prefixes(part, self._book)
 
     def text(self, text: str) -> str:
         """The text redacted. Rows keep their number."""
@@ -47,8 +53,13 @@ class Redactor:
             return text
         text = _LONE.sub("\ufffd", text)
         self._book.reserve(text)
-        text = torn.mended(torn.uncoloured(text), lambda row: _names(row, ~0, Book()))
-        text = pem.replace(text, self._book)
+        text = torn.uncoloured(text)
+        if wrapped := wrap.joined(text, self._widths):
+            text = wrapped.again(self._made(pem.replace(wrapped.text, self._book)))
+        text = torn.mended(text, lambda row: _names(row, ~0, Book()))
+        return self._book.ends(self._made(pem.replace(text, self._book)))
+
+    def _made(self, text: str) -> str:
         made = [
             _all(part, seen | stream.HOSTS | stream.ADDRESSES, self._book) for part, seen in stream.rows(text)
         ]
