@@ -32,6 +32,7 @@ class Redaction:
     def listen(self, sources: Sequence[Source]) -> None:
         """Learns names from all that will be read of these sources."""
         for source in sources:
+            self._redactor.input(source.name)
             source.open = _hearing(source.open, self)
 
     def heard(self, data: bytes) -> None:

@@ -19,6 +19,7 @@ NAMES = (
     "user",
     "org",
     "bucket",
+    "folder",
     "ip",
     "mac",
     "email",
@@ -46,6 +47,8 @@ MOST_SPREAD = 4096  # values that are looked for in every text
 TORN = (*SECRETS, "email", "gpu-uuid", "serial", "machine-id", "user", "account")  # told by a piece of them
 MADE_UP = ("host", "user", "org", "bucket", "folder")  # names that others are made up with
 PIECE = 6  # characters of such a piece
+UNSPLIT = ("ip", "mac", "folder", *TEXTS)
+_LETTERS = re.compile(r"[^\W\d_]+")
 _AFTER = "\u2026.\"'`)] \t\r\n"  # what may stand behind a text that was cut short
 
 
@@ -71,6 +74,7 @@ class Book:
         self._listening = False
         self._heads: dict[str, list[tuple[str, str]]] = {}  # how values begin: (kind, value)
         self._tails: dict[str, list[tuple[str, str]]] = {}
+        self._split: set[str] = set()  # what is left of values without their digits and signs
         self.decided: dict[str, str] = {}  # hosts in front of lines, so that each is thought about once
 
     @contextmanager
@@ -94,6 +98,20 @@ class Book:
         if kind in NAMES:
             return made
         return f"<{made}{f', {said}' if said else ''}>"
+
+    def kind_of(self, value: str) -> str:
+        """The kind of a value that is replaced wherever it stands; empty if it is none."""
+        return self._spread.get(value, ("", ""))[0]
+
+    def unsought(self, words: str) -> str:
+        """Words of a search without those that are left of a known value when its digits are gone."""
+        if not self._split:
+            return words
+        return " ".join(
+            word
+            for word in words.split(" ")
+            if not (pieces := _LETTERS.findall(word)) or not all(piece in self._split for piece in pieces)
+        )
 
     def knows(self, kind: str, value: str) -> bool:
         """Whether the value has a pseudonym of this kind."""
@@ -144,8 +162,7 @@ class Book:
         for at in range(max(0, end - QUOTED // 8), end - PIECE + 1):
             for kind, value in self._heads.get(text[at : at + PIECE], ()):
                 if value.startswith(text[at:end]) and not (at and _is_word(text[at - 1])):
-                    text = text[:at] + self.name(kind, value) + text[end:]
-                    return text
+                    return text[:at] + self.name(kind, value) + text[end:]
         for end in range(PIECE, min(len(text), QUOTED // 8) + 1):
             for kind, value in self._tails.get(text[end - PIECE : end], ()):
                 if value.endswith(text[:end]) and not _is_word(text[end : end + 1]):
@@ -176,6 +193,8 @@ class Book:
             while (kind, self._last[kind]) in self._taken:
                 self._last[kind] += 1
             made = self._made[kind, value] = f"{kind}-{self._last[kind]}"
+            if kind not in UNSPLIT and (pieces := _LETTERS.findall(value)) != [value]:
+                self._split.update(pieces)
             if kind in TORN and len(value) > PIECE:
                 self._heads.setdefault(value[:PIECE], []).append((kind, value))
                 self._tails.setdefault(value[-PIECE:], []).append((kind, value))

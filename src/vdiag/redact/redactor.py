@@ -10,7 +10,7 @@ import re
 from collections.abc import Collection, Iterable, Iterator
 
 from vdiag.model import Report
-from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn, wrap
+from vdiag.redact import keys, machines, names, paths, pem, prompts, stream, structs, tokens, torn, wrap
 from vdiag.redact.book import Book
 
 Bytes = bytes  # inside the class `bytes` is its method
@@ -28,6 +28,7 @@ class Redactor:
 
     def __init__(self, keep: Collection[str] = ()) -> None:
         self._book = Book(keep)
+        self._inputs: list[str] = []  # their names
         self._widths: set[int] = set()  # that rows of the log were cut at
 
     def learn(self, text: str) -> None:
@@ -47,12 +48,20 @@ class Redactor:
             else:
                 names.learn_prefixes(part, self._book)
 
+    def input(self, name: str) -> None:
+        """Takes in the name of an input, whose folders are replaced wherever the name stands."""
+        if paths.telling(name):
+            self._inputs.append(name)
+
     def text(self, text: str) -> str:
         """The text redacted. Rows keep their number."""
         if not text:
             return text
         text = _LONE.sub("\ufffd", text)
         self._book.reserve(text)
+        for name in self._inputs:
+            if name in text:
+                text = text.replace(name, paths.named(name, self._book))
         text = torn.uncoloured(text)
         if wrapped := wrap.joined(text, self._widths):
             text = wrapped.again(self._made(pem.replace(wrapped.text, self._book)))
@@ -108,7 +117,7 @@ def _all(text: str, seen: int, book: Book) -> str:
     if seen & stream.PROMPTS:
         text = prompts.replace(text, book)
     if "q=" in text:
-        text = structs.searched(text, lambda asked: _all(asked, ~0, book))
+        text = structs.searched(text, lambda asked: book.unsought(_all(asked, ~0, book)))
     text = _names(text, seen, book)
     if seen & stream.ADDRESSES:
         text = machines.addresses(text, book)

@@ -81,7 +81,9 @@ def _torn(line: str, rows: list[str]) -> str:
     out, done, cut = [], 0, 0
     for text, row in zip(bare[:-1], rows, strict=False):
         cut += len(text)
-        place = next((at + max(0, cut - start) for start, at, size in stretches if start + size >= cut), len(line))
+        place = next(
+            (at + max(0, cut - start) for start, at, size in stretches if start + size >= cut), len(line)
+        )
         place = max(done, place)
         out += [line[done:place], row[len(text) :]]
         done = place
