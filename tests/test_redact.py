@@ -501,3 +501,99 @@ def test_another_detector_finds_nothing_in_what_comes_out() -> None:
 
     assert len(found(text)) > 20
     assert [value for value in found(Redactor().text(text)) if not is_pseudonym(value)] == []
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n"])
+@pytest.mark.parametrize("width", [60, 80, 100, 120, 133])
+@pytest.mark.parametrize("shift", range(0, 40, 7))
+def test_a_value_that_a_hard_wrap_tears_goes_whole(width: int, shift: int, end: str) -> None:
+    v, _ = values()
+    told = {
+        "token": ("".join(TOKENS["hugging face"]), "{}"),
+        "password": (v, "DB_PASSWORD={}"),
+        "mail": ("jana.example@quartz-corp.net", "{}"),
+        "card": ("GPU-7c1e2d3f-0a0b-1c1d-2e2f-1234567890ab", "{}"),
+        "user": ("jexampleova", "/home/{}/models"),
+        "prompt": (
+            "Where is the green umbrella",
+            "Received request 7: prompt: '{}', params: SamplingParams(n=1)",
+        ),
+    }
+    row = (
+        "INFO 11-29 11:44:33 [x.py:1] "
+        + "a" * shift
+        + " "
+        + " ; ".join(form.format(value) for value, form in told.values())
+    )
+    row += " ; " + " ; ".join(form.format(value) for value, form in reversed(told.values()))
+    text = "".join(row[at : at + width] + end for at in range(0, len(row), width)) + f"the end{end}"
+    for made in (Redactor().text(text), Redactor().bytes(text.encode()).decode()):
+        assert made.count("\n") == text.count("\n")
+        assert made.count("\r") == text.count("\r")
+        flat = "".join(made.split())
+        for value, _ in told.values():
+            assert value.replace(" ", "") not in flat, made
+            assert value[:8] not in made, made
+            assert value[-8:] not in made, made
+        assert made.startswith("INFO 11-29 11:44:33 [x.py:1] ")
+        assert made.endswith(f"the end{end}")
+
+
+def test_rows_of_one_width_that_are_not_torn_stay_as_they_are() -> None:
+    rows = [
+        f"INFO 11-29 11:44:{n} [metrics.py:1] Running: {n} reqs, waiting: {n} reqs in queue"
+        for n in range(10, 40)
+    ]
+    text = "\n".join(rows) + "\n"
+    assert Redactor().text(text) == text
+    words = "one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen " * 9
+    text = "\n".join(words[at : at + 80] for at in range(0, len(words), 80))
+    assert Redactor().text(text) == text
+    assert Redactor().bytes(text.encode()).decode() == text
+
+
+def test_a_text_that_was_cut_short_within_a_known_value_keeps_none_of_it() -> None:
+    redactor = Redactor()
+    redactor.learn(
+        "contact jana.example@quartz-corp.net for the card GPU-7c1e2d3f-0a0b-1c1d-2e2f-1234567890ab\n"
+    )
+    assert redactor.text("it failed for jana.example@quartz") == "it failed for email-1"
+    assert redactor.text("it failed for jana.example@quartz…") == "it failed for email-1…"
+    assert redactor.text("0b-1c1d-2e2f-1234567890ab is lost") == "gpu-uuid-1 is lost"
+    assert redactor.text("it failed for examples") == "it failed for examples"
+
+
+@pytest.mark.parametrize(
+    "name", ["{}-vllm-1", "vllm-{}", "docker_{}_vllm_1", "k8s_vllm_{}-0_ns", "vllm@{}.service", "{}_default"]
+)
+def test_names_that_are_made_up_with_a_known_one_lose_it(name: str) -> None:
+    for told, known in (("model='quartzlabs/m-7b'", "quartzlabs"), ("/home/jexampleova/m", "jexampleova")):
+        redactor = Redactor()
+        redactor.learn(f"{told}\n")
+        made = redactor.text(f"in {name.format(known)} | it failed")
+        assert known not in made
+        assert made.endswith(" | it failed")
+
+
+def test_what_a_search_keeps_of_a_secret_without_its_digits_goes() -> None:
+    redactor = Redactor()
+    redactor.learn("DB_PASSWORD=Xq7Wert9Zuio4\n")
+    link = "https://github.com/vllm-project/vllm/issues?q=is%3Aissue+RuntimeError+no+Xq+Wert+Zuio+connection"
+    assert redactor.text(link) == link.replace("Xq+Wert+Zuio+", "")
+
+
+@pytest.mark.parametrize(
+    ("name", "made"),
+    [
+        ("logs.zip:home/jexampleova/vllm.log", "logs.zip:home/user-1/vllm.log"),
+        ("logs.tgz:granite7/quartzlabs/vllm.log", "logs.tgz:folder-1/folder-2/vllm.log"),
+        ("/var/log/vllm/run3/2026-11-29/vllm.log", "/var/log/vllm/run3/2026-11-29/vllm.log"),
+        ("sosreport-granite-2026-11-29-abc.tar.xz:sos_commands/logs/journal", "sosreport-host-1-2026-11-29-abc.tar.xz:sos_commands/logs/journal"),
+        ("vllm.log", "vllm.log"),
+    ],
+)  # fmt: skip
+def test_folders_in_the_names_of_inputs_go(name: str, made: str) -> None:
+    redactor = Redactor()
+    redactor.input(name)
+    assert redactor.text(f"1 line of {name} read") == f"1 line of {made} read"
+    assert redactor.text(made) == made

@@ -34,6 +34,7 @@ class Redaction:
     def listen(self, sources: Sequence[Source]) -> None:
         """Learns names from all that will be read of these sources."""
         for source in sources:
+            self._redactor.input(source.name)
             source.open = self._listener.hearing(source.open)
 
     def heard(self, data: bytes) -> None:

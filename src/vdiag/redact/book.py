@@ -19,6 +19,7 @@ NAMES = (
     "user",
     "org",
     "bucket",
+    "folder",
     "ip",
     "mac",
     "email",
@@ -35,7 +36,7 @@ TEXTS = ("prompt", "completion", "token-ids", "input")
 KINDS = (*SECRETS, *NAMES, *TEXTS)
 
 _NAME = "|".join(NAMES)
-_MADE = re.compile(
+MADE = re.compile(
     rf"(?:{_NAME})-\d+(?:\.(?:{_NAME})-\d+)*|<(?:{'|'.join((*SECRETS, *TEXTS))})-\d+(?:, \d+ \w+)?>"
 )
 _NUMBERED = re.compile(rf"({'|'.join(KINDS)})-(\d+)")
@@ -43,11 +44,17 @@ _MAYBE_NUMBERED = re.compile(r"-(?=\d)(?<=[a-z]-)")  # begins with a literal, an
 QUOTED = 4096  # characters of a value that are kept for its owner
 _LONE = re.compile("[\ud800-\udfff]")
 MOST_SPREAD = 4096  # values that are looked for in every text
+TORN = (*SECRETS, "email", "gpu-uuid", "serial", "machine-id", "user", "account")  # told by a piece of them
+MADE_UP = ("host", "user", "org", "bucket", "folder")  # names that others are made up with
+PIECE = 6  # characters of such a piece
+UNSPLIT = ("ip", "mac", "folder", *TEXTS)
+_LETTERS = re.compile(r"[^\W\d_]+")
+_AFTER = "\u2026.\"'`)] \t\r\n"  # what may stand behind a text that was cut short
 
 
 def is_pseudonym(value: str) -> bool:
     """Whether a whole value is one that this module made."""
-    return _MADE.fullmatch(value) is not None
+    return MADE.fullmatch(value) is not None
 
 
 class Book:
@@ -65,6 +72,9 @@ class Book:
         self._search: Any = None  # made anew when there are more
         self._written: list[str] = []
         self._listening = False
+        self._heads: dict[str, list[tuple[str, str]]] = {}  # how values begin: (kind, value)
+        self._tails: dict[str, list[tuple[str, str]]] = {}
+        self._split: set[str] = set()  # what is left of values without their digits and signs
         self.decided: dict[str, str] = {}  # hosts in front of lines, so that each is thought about once
 
     @contextmanager
@@ -88,6 +98,20 @@ class Book:
         if kind in NAMES:
             return made
         return f"<{made}{f', {said}' if said else ''}>"
+
+    def kind_of(self, value: str) -> str:
+        """The kind of a value that is replaced wherever it stands; empty if it is none."""
+        return self._spread.get(value, ("", ""))[0]
+
+    def unsought(self, words: str) -> str:
+        """Words of a search without those that are left of a known value when its digits are gone."""
+        if not self._split:
+            return words
+        return " ".join(
+            word
+            for word in words.split(" ")
+            if not (pieces := _LETTERS.findall(word)) or not all(piece in self._split for piece in pieces)
+        )
 
     def knows(self, kind: str, value: str) -> bool:
         """Whether the value has a pseudonym of this kind."""
@@ -124,11 +148,26 @@ class Book:
         out, done = [], 0
         for number, start, end in self._search.find_matches_as_indexes(valid(text)):
             kind, value = self._spread[self._written[number]]
-            if not (kind in SECRETS and len(value) >= 12) and _inside(text, start, end):
+            if not (kind in SECRETS and len(value) >= 12) and _inside(text, start, end, _joints(kind, value)):
                 continue
             out += [text[done:start], self.name(kind, value)]
             done = end
         return "".join(out) + text[done:] if out else text
+
+    def ends(self, text: str) -> str:
+        """The text with the pieces of known values replaced that it begins or ends with, as a text cut short does."""
+        if not self._heads:
+            return text
+        end = len(text.rstrip(_AFTER))
+        for at in range(max(0, end - QUOTED // 8), end - PIECE + 1):
+            for kind, value in self._heads.get(text[at : at + PIECE], ()):
+                if value.startswith(text[at:end]) and not (at and _is_word(text[at - 1])):
+                    return text[:at] + self.name(kind, value) + text[end:]
+        for end in range(PIECE, min(len(text), QUOTED // 8) + 1):
+            for kind, value in self._tails.get(text[end - PIECE : end], ()):
+                if value.endswith(text[:end]) and not _is_word(text[end : end + 1]):
+                    return self.name(kind, value) + text[end:]
+        return text
 
     def reserve(self, text: str) -> None:
         """Numbers that stand in a text already are not given to other values."""
@@ -158,6 +197,11 @@ class Book:
             while (kind, self._last[kind]) in self._taken:
                 self._last[kind] += 1
             made = self._made[kind, value] = f"{kind}-{self._last[kind]}"
+            if kind not in UNSPLIT and (pieces := _LETTERS.findall(value)) != [value]:
+                self._split.update(pieces)
+            if kind in TORN and len(value) > PIECE:
+                self._heads.setdefault(value[:PIECE], []).append((kind, value))
+                self._tails.setdefault(value[-PIECE:], []).append((kind, value))
         return made
 
 
@@ -175,12 +219,17 @@ def valid(text: str) -> str:
     return text
 
 
-def _inside(text: str, start: int, end: int) -> bool:
-    """Whether a stretch of a text is a part of a longer word."""
-    return bool(
-        (start and _is_word(text[start - 1]) and _is_word(text[start]))
-        or (_is_word(text[end : end + 1]) and _is_word(text[end - 1]))
+def _inside(text: str, start: int, end: int, joints: str) -> bool:
+    """Whether a stretch of a text is a part of a longer word; `joints` are characters that words are made up with."""
+    before, after = text[start - 1 : start], text[end : end + 1]
+    return (_is_word(before) and before not in joints and _is_word(text[start])) or (
+        _is_word(after) and after not in joints and _is_word(text[end - 1])
     )
+
+
+def _joints(kind: str, value: str) -> str:
+    """What may join a name to other words: containers, units and pods are named `ORG-vllm-1`, `k8s_vllm_USER-0`."""
+    return "-_" if kind in MADE_UP and len(value) >= 5 and not value.isdigit() else "\n"
 
 
 def _is_word(char: str) -> bool:

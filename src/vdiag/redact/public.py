@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 
-def _words(text: str) -> frozenset[str]:
+def words(text: str) -> frozenset[str]:
     return frozenset(text.split())
 
 
 # Organisations on the model hub whose names everybody knows, in lower case.
-ORGS = _words(
+ORGS = words(
     """
     01-ai adept ai-mo ai-sage ai21labs ai4bharat aisingapore alibaba-nlp allenai amazon amd apple arcee-ai ascend
     arcinstitute argilla aws aws-prototyping baai baichuan-inc baidu bartowski bert-base bigcode
@@ -36,7 +36,7 @@ ORGS = _words(
 )
 
 # Words that stand in front of a slash where a model is named and are no organisation.
-PLACES = _words(
+PLACES = words(
     """
     api app apps artifacts assets base bin blog cache cached chat checkpoint checkpoints ckpt ckpts code
     collections config configs container content data dataset datasets default dev dir docker docs
@@ -51,7 +51,7 @@ PLACES = _words(
 )
 
 # A host under one of these is public, and so is the name itself.
-DOMAINS = _words(
+DOMAINS = words(
     """
     ai.google.dev amd.com anaconda.com anaconda.org ant.design apache.org archlinux.org arxiv.org
     aws.amazon.com azure.microsoft.com bitbucket.org bugzilla.redhat.com centos.org cloud.google.com
@@ -80,7 +80,7 @@ DOMAINS = _words(
 )
 
 # Host names that name a part rather than a machine.
-HOSTS = _words(
+HOSTS = words(
     """
     - all and any api app backend client client: cluster container cpu cuda decode default dns docker
     engine etcd example false from frontend gateway gpu grafana head host hostname hub ip ipv4 ipv6 kernel
@@ -93,7 +93,7 @@ HOSTS = _words(
 )
 
 # What follows a name's place in a sentence or in a message with nothing filled in, and schemes of addresses.
-SAID = _words(
+SAID = words(
     """
     a an and are as at be been but by can cannot could denied did do does error failed fails for from ftp grpc grpcs had has
     have http https id if in int into ipc is it its may must nats no none nor not of off on or over string that the then
@@ -102,14 +102,14 @@ SAID = _words(
 )
 
 # Amazon's own, in front of amazonaws.com.
-SERVICES = _words(
+SERVICES = words(
     """
     api bedrock ec2 ecr logs monitoring runtime s3 sagemaker secretsmanager ssm sts
     """
 )
 
 # Accounts that images and distributions bring along.
-USERS = _words(
+USERS = words(
     """
     adm admin administrator airflow anaconda3 conda miniconda3 miniforge3 venv app appuser azureuser bin bitnami build builder centos ci cloud-user
     coder container core daemon debian default deploy dev developer docker ec2-user fedora games git
@@ -124,7 +124,7 @@ USERS = _words(
 )
 
 # Names of people and machines that are also words of a log: replaced where they name one, not elsewhere.
-WORDS = _words(
+WORDS = words(
     """
     alpha apiserver april august base batch beta bill block blocks cache chase chat client cluster code
     compute core cores data dean debug default dell drew engine error eval faith frank from gamma global

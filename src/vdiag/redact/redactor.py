@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Any
 
 from vdiag.model import Report
-from vdiag.redact import keys, machines, names, pem, prompts, stream, structs, tokens, torn
+from vdiag.redact import keys, machines, names, paths, pem, prompts, stream, structs, tokens, torn, wrap
 from vdiag.redact.book import Book
 
 Bytes = bytes  # inside the class `bytes` is its method
@@ -29,18 +29,30 @@ class Redactor:
 
     def __init__(self, keep: Collection[str] = ()) -> None:
         self._book = Book(keep)
+        self._inputs: list[str] = []  # their names
+        self._widths: set[int] = set()  # that rows of the log were cut at
 
     def learn(self, text: str) -> None:
         """Collects the names, and the secrets, that a text tells; nothing is replaced yet."""
         self._book.reserve(text)
         text = torn.uncoloured(text)
         with self._book.quiet():
-            text = torn.mended(text, lambda row: _names(row, ~0, self._book))
-            for part, seen in stream.rows(text):
-                if seen:
-                    _names(part, seen, self._book)
-                else:
-                    names.learn_prefixes(part, self._book)
+            if wrapped := wrap.joined(text):
+                self._widths.add(wrapped.width)
+                self._learn(wrapped.text)
+            self._learn(torn.mended(text, lambda row: _names(row, ~0, self._book)))
+
+    def _learn(self, text: str) -> None:
+        for part, seen in stream.rows(text):
+            if seen:
+                _names(part, seen, self._book)
+            else:
+                names.learn_prefixes(part, self._book)
+
+    def input(self, name: str) -> None:
+        """Takes in the name of an input, whose folders are replaced wherever the name stands."""
+        if paths.telling(name):
+            self._inputs.append(name)
 
     def known(self) -> list[tuple[str, str]]:
         """Kind and value of what was told so far, in the order it came."""
@@ -57,8 +69,16 @@ class Redactor:
             return text
         text = _LONE.sub("\ufffd", text)
         self._book.reserve(text)
-        text = torn.mended(torn.uncoloured(text), lambda row: _names(row, ~0, Book()))
-        text = pem.replace(text, self._book)
+        for name in self._inputs:
+            if name in text:
+                text = text.replace(name, paths.named(name, self._book))
+        text = torn.uncoloured(text)
+        if wrapped := wrap.joined(text, self._widths):
+            text = wrapped.again(self._made(pem.replace(wrapped.text, self._book)))
+        text = torn.mended(text, lambda row: _names(row, ~0, Book()))
+        return self._book.ends(self._made(pem.replace(text, self._book)))
+
+    def _made(self, text: str) -> str:
         made = [
             _all(part, seen | stream.HOSTS | stream.ADDRESSES, self._book) for part, seen in stream.rows(text)
         ]
@@ -111,7 +131,7 @@ def _all(text: str, seen: int, book: Book) -> str:
     if seen & stream.PROMPTS:
         text = prompts.replace(text, book)
     if "q=" in text:
-        text = structs.searched(text, lambda asked: _all(asked, ~0, book))
+        text = structs.searched(text, lambda asked: book.unsought(_all(asked, ~0, book)))
     text = _names(text, seen, book)
     if seen & stream.ADDRESSES:
         text = machines.addresses(text, book)

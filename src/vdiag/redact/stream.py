@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
-from vdiag.redact import keys, machines, names, pem, prompts, tokens, torn
+from vdiag.redact import keys, machines, names, pem, prompts, tokens, torn, wrap
 from vdiag.redact.book import Book, valid
 
 BLOCK = 1 << 20  # bytes handled at a time
@@ -60,12 +60,19 @@ def _texts(blocks: Iterable[bytes]) -> Iterator[tuple[str, str]]:
 def _block(text: str, low: str, book: Book, redact: Redact) -> str:
     if "host-" in low or "user-" in low or "<" in low:
         book.reserve(text)
-    told = torn.mended(torn.uncoloured(text), lambda row: redact(row, ~0 & ~PROMPTS, Book()))
+    told = torn.uncoloured(text)
+    if wrapped := wrap.joined(told):
+        told = wrapped.again(_parts(wrapped.text, _low(wrapped.text), book, redact))
+    told = torn.mended(told, lambda row: redact(row, ~0 & ~PROMPTS, Book()))
     if told != text:
         text, low = told, _low(told)
     if "private key" in low or "putty-user" in low:
         text = pem.replace(text, book)
         low = _low(text)
+    return _parts(text, low, book, redact)
+
+
+def _parts(text: str, low: str, book: Book, redact: Redact) -> str:
     made = []
     for start, end, seen in parts(text, low):
         part = text[start:end]
