@@ -54,7 +54,7 @@ def _cell(value: object) -> object:
     if not isinstance(value, str):
         return value
     text = harmless(value).replace("\n", " ")
-    return f"'{text}" if text.startswith(("=", "+", "-", "@")) else text
+    return f"'{text}" if text.lstrip().startswith(("=", "+", "-", "@")) else text
 
 
 def _line(cells: Iterable[object]) -> str:
