@@ -110,3 +110,24 @@ def test_what_was_read_before_an_interruption_is_told(tmp_path: Path) -> None:
     assert told["interrupted"] is True
     assert told["replicas"] < 16
     assert "Traceback" not in err
+
+
+@pytest.mark.parametrize("format_", ["terminal", "json", "jsonl", "csv", "html"])
+def test_nothing_planted_comes_out_of_a_redacted_fleet(tmp_path: Path, format_: str) -> None:
+    token, user, host, address = "hf_" + "Qw3rTy" * 6, "jdoe4711", "zeus-gpu-17", "10.77.3.4"
+    folder = tmp_path / "home" / user / "logs" / host
+    folder.mkdir(parents=True)
+    for number in range(3):
+        rows = [
+            f"Nov 29 10:12:4{number} {host} vllm[541]: INFO 11-29 10:12:40 [api_server.py:1580] vLLM API server version 0.11.0",
+            f"Nov 29 10:12:4{number} {host} vllm[541]: ValueError: {address} was refused with {token} of {user}",
+            f"Nov 29 10:12:4{number} {host} vllm[541]: RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {{}}",
+        ]
+        (folder / f"pod-{number}.log").write_text("\n".join(rows) + "\n")
+    status, world = made(
+        "--redact", "--format", format_, "--prometheus", tmp_path / "m.prom", tmp_path / "home"
+    )
+    assert status == 1
+    for text in (world.printed, world.err.getvalue(), (tmp_path / "m.prom").read_text()):
+        assert not [planted for planted in (token, user, host, address) if planted in text]
+    assert "host-1" in world.printed

@@ -86,13 +86,23 @@ class Redactor:
 
     def report(self, report: Report) -> Report:
         """The report with every text in it redacted, with what was replaced so far in `redacted`."""
+        self._learn_all(report)
         made = structs.redacted(report, self._book, self.text)
         made.redacted = self.counts()
         return made
 
     def struct(self, value: Any) -> Any:
         """Any struct, list or table of texts, redacted as a report is."""
+        self._learn_all(value)
         return structs.walk(value, self._book, self.text)
+
+    def _learn_all(self, value: Any) -> None:
+        """Takes in what any text of a value tells, since a name may stand before the place that tells it."""
+        structs.walk(value, self._book, self._heard)
+
+    def _heard(self, text: str) -> str:
+        self.learn(text)
+        return text
 
     def bytes(self, data: Bytes) -> Bytes:
         """A whole log redacted: what it tells anywhere is replaced everywhere. Bytes that are no UTF-8 stay."""
