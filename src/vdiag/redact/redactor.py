@@ -101,7 +101,7 @@ class Redactor:
         structs.walk(value, self._book, self._heard)
 
     def _heard(self, text: str) -> str:
-        self.learn(text)
+        self.learn(_LONE.sub("\ufffd", text))
         return text
 
     def bytes(self, data: Bytes) -> Bytes:
