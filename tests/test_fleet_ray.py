@@ -5,6 +5,8 @@ from __future__ import annotations
 import contextlib
 import os
 import signal
+import subprocess
+import sys
 import threading
 from collections.abc import Iterator
 from functools import partial
@@ -144,3 +146,37 @@ def test_closing_it_ends_the_job(logs: Path) -> None:
     coming.close()  # type: ignore[attr-defined]
     assert ray.is_initialized(), "a connection that was there is kept"
     assert [done for rows in engine.run([find([str(logs / "node-2")]).tasks], Settings()) for done in rows]
+
+
+HEAD = """
+import sys
+from ray.cluster_utils import Cluster
+cluster = Cluster(initialize_head=True, head_node_args={"num_cpus": 2, "include_dashboard": False})
+print(cluster.address, flush=True)
+sys.stdin.readline()
+cluster.shutdown()
+"""
+
+
+def test_a_ray_that_runs_at_an_address_gives_the_same(logs: Path) -> None:
+    """Each in a process of its own, as on the command line: a connection of this one would be used instead."""
+    head = subprocess.Popen(
+        [sys.executable, "-c", HEAD], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert head.stdout is not None
+    try:
+        address = head.stdout.readline().strip()
+        call = [sys.executable, "-m", "vdiag", "fleet", "--format", "json"]
+        far = subprocess.run([*call, "--engine", "ray", "--address", address, str(logs)], capture_output=True)
+    finally:
+        head.communicate("\n", timeout=60)
+    assert far.returncode == 1, far.stderr.decode()
+    assert far.stdout.decode() == fleet("--format", "json", logs, status=1).printed
+
+
+def test_an_address_that_does_not_answer_is_told(logs: Path) -> None:
+    call = [sys.executable, "-m", "vdiag", "fleet", "--engine", "ray", "--address", "127.0.0.1:9", str(logs)]
+    done = subprocess.run(call, capture_output=True, text=True, timeout=120)
+    assert done.returncode == 2
+    assert "127.0.0.1:9" in done.stderr
+    assert "Traceback" not in done.stderr
