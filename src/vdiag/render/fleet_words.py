@@ -11,7 +11,7 @@ VERDICTS = {
     "incomplete": "failed, and the cause is not in the log",
     "starting": "starting",
     "healthy": "healthy",
-    "empty": "nothing of a server",
+    "empty": "not from a server",
     UNREAD: "could not be read",
 }
 
