@@ -10,8 +10,16 @@ from pathlib import Path
 from vdiag import excerpts
 from vdiag.intake.sources import Source, of_bytes, sources
 from vdiag.model import Line
+from vdiag.render.spans import Wanted
 
 ROW = "(EngineCore pid=41) ERROR 08-28 10:12:45 [core.py:708] row {}"
+
+
+def around(lines: list[int], before: int, after: int) -> list[range]:
+    wanted = Wanted()
+    for line in lines:
+        wanted.add("a", line, before, after)
+    return wanted.told()["a"]
 
 
 def numbers(lines: list[Line]) -> list[int]:
@@ -19,8 +27,8 @@ def numbers(lines: list[Line]) -> list[int]:
 
 
 def test_stretches_that_touch_are_one() -> None:
-    assert excerpts.around([7, 5, 5, 20], 1, 1) == [range(4, 9), range(19, 22)]
-    assert excerpts.around([1], 3, 0) == [range(1, 2)]
+    assert around([7, 5, 5, 20], 1, 1) == [range(4, 9), range(19, 22)]
+    assert around([1], 3, 0) == [range(1, 2)]
 
 
 def test_a_line_comes_with_its_number_its_text_and_its_process() -> None:
@@ -40,7 +48,7 @@ def test_of_a_progress_bar_the_last_drawing_is_shown() -> None:
 def test_in_a_long_input_the_same_lines_come_as_in_a_short_one() -> None:
     rows = [ROW.format(i) for i in range(1, 300_001)]
     source = of_bytes(("\n".join(rows) + "\n").encode(), "long")
-    wanted = excerpts.around([1, 150_000, 150_001, 300_000], 1, 1)
+    wanted = around([1, 150_000, 150_001, 300_000], 1, 1)
     found = excerpts.read([source], {"long": wanted})["long"]
     assert numbers(found) == [1, 2, 149_999, 150_000, 150_001, 150_002, 299_999, 300_000]
     assert all(line.text == rows[line.number - 1] for line in found)

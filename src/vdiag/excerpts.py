@@ -46,18 +46,6 @@ def spooled(source: Source) -> Source:
     return Source(source.name, opened, source.size, source.gaps)
 
 
-def around(lines: Iterable[int], before: int, after: int) -> list[range]:
-    """Stretches of line numbers around some lines, ascending and apart: `around([5, 7], 1, 1)` is 4 to 8."""
-    found: list[range] = []
-    for line in sorted(set(lines)):
-        first, end = max(line - before, 1), line + after + 1
-        if found and first <= found[-1].stop:
-            found[-1] = range(found[-1].start, max(end, found[-1].stop))
-        else:
-            found.append(range(first, end))
-    return found
-
-
 def read(sources: Sequence[Source], wanted: Mapping[str, Sequence[range]]) -> dict[str, list[Line]]:
     """The wanted lines of each input by its name; ranges ascend and do not overlap.
 
@@ -83,24 +71,16 @@ def _lines(source: Source, wanted: Sequence[range]) -> Iterator[Line]:
         data = bytes(memoryview(block)[:size])
         if not form:
             form = detect(data[:SAMPLE])
-            decoder = _decoder(form, scanner)
+            decoder = scanner.decoder(form)
         yield from _of_piece(data, first, wanted, scanner, decoder)
         first += data.count(b"\n")
         if first >= wanted[-1].stop and decoder is None:
             return
     if not form:
-        decoder = _decoder(detect(blocks.tail[:SAMPLE]), scanner)
+        decoder = scanner.decoder(detect(blocks.tail[:SAMPLE]))
     yield from _of_piece(blocks.tail, first, wanted, scanner, decoder)
     if decoder is not None:
         yield from _of_records(decoder.flush(), wanted)
-
-
-def _decoder(form: str, scanner: Scanner) -> Decoder | None:
-    if form == "plain":
-        return None
-    from vdiag.scan.encoded import decoder_of
-
-    return decoder_of(form, scanner)
 
 
 def _of_piece(
@@ -154,4 +134,4 @@ def _of_records(records: Iterable[Record], wanted: Sequence[range]) -> Iterator[
             yield Line(record.line, text, envelope.lane, envelope.level)
 
 
-__all__ = ["around", "read", "spooled"]
+__all__ = ["read", "spooled"]

@@ -23,7 +23,6 @@ from vdiag.reason.conclude import conclude
 from vdiag.reason.story import Answered, tell
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.decoding import Decoder
-from vdiag.scan.encoded import decoder_of
 from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
 
@@ -179,7 +178,7 @@ class Follower:
         if self._decoder is None and len(self._sample) < SAMPLE:
             self._sample += text[:SAMPLE]
             self._read.format = detect(self._sample)
-            self._decoder = decoder_of(self._read.format, self._scanner)
+            self._decoder = self._scanner.decoder(self._read.format)
             self._assembler.reach *= self._decoder.longest if self._decoder else 1
         self._spoke = self._spoke or not says_nothing(decode(text))
         records = self._records(text, self._decoder)

@@ -209,7 +209,7 @@ class Reading:
         for block, size in blocks.bulk():
             if not form:
                 form = told.format = detect(bytes(memoryview(block)[: min(size, SAMPLE)]))
-                decoder = _decoder(told.format, scanner)
+                decoder = scanner.decoder(told.format)
                 assembler.reach *= decoder.longest if decoder else 1
             if decoder is not None and decoder.reads_all:
                 data = bytes(memoryview(block)[:size])
@@ -233,7 +233,7 @@ class Reading:
             keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
         if not form:
             told.format = detect(blocks.tail[:SAMPLE])
-            decoder = _decoder(told.format, scanner)
+            decoder = scanner.decoder(told.format)
             assembler.reach *= decoder.longest if decoder else 1
         binary = decoder is None and not blocks.utf16 and looks_binary(blocks.tail[:8192])
         if binary:
@@ -294,14 +294,6 @@ def _kept(window: Window | None) -> Kept | None:
     from vdiag.reason.window import Kept
 
     return Kept(window)
-
-
-def _decoder(form: str, scanner: Scanner) -> Decoder | None:
-    if form == "plain":
-        return None
-    from vdiag.scan.encoded import decoder_of
-
-    return decoder_of(form, scanner)
 
 
 def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:

@@ -59,19 +59,20 @@ def answer(
     """
     blames = conclusion.blames
     context = context_of(conclusion, rulebook)
+    facts = [facts_for(finding, context, blames, rulebook) for finding in conclusion.findings]
     report = Report(
         schema=SCHEMA,
         vdiag=__version__,
         verdict=conclusion.verdict,
         inputs=inputs,
         environment=environment(conclusion, context),
-        diagnoses=[_diagnosis(f, inputs, context, blames, rulebook) for f in conclusion.findings],
+        diagnoses=[_diagnosis(*told, inputs) for told in zip(conclusion.findings, facts, strict=True)],
         episodes=[_episode(b, inputs) for b in blames],
         also_seen=set_aside(blames, inputs),
         notes=[*notes, *_joined(conclusion, inputs)],
         harmless=harmless_lines(blames, inputs),
     )
-    _numbers(report, conclusion, rulebook, context, since)
+    _numbers(report, conclusion, rulebook, context, facts[0] if facts else None, since)
     if report.verdict is Verdict.HEALTHY and any(gap.what.startswith(CUT) for i in inputs for gap in i.gaps):
         report.verdict = Verdict.INCOMPLETE
     if report.verdict is Verdict.STARTING:
@@ -91,9 +92,13 @@ def _numbers(
     conclusion: Conclusion,
     rulebook: Rulebook,
     context: dict[str, Any],
+    facts: dict[str, Any] | None,
     since: Since | None,
 ) -> None:
-    """The memory, the load and the changes of the run that the report is about: the first finding's, else the last."""
+    """The memory, the load and the changes of the run that the report is about: the first finding's, else the last.
+
+    `facts`: those of the first finding.
+    """
     blames = conclusion.blames
     if not blames:
         return
@@ -101,11 +106,12 @@ def _numbers(
     name = report.inputs[told.episode.source].name
     node = conclusion.findings[0].node if conclusion.findings else None
     latest = latest_of(conclusion.findings[0]) if conclusion.findings else None
-    here = (
-        facts_for(conclusion.findings[0], context, blames, rulebook, latest)
-        if conclusion.findings
-        else {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
-    )
+    if facts is None:
+        here = {**context, **told.episode.facts, **facts_of_run(told.episode, rulebook)}
+    elif latest is None or node is None or latest.event.envelope.unit == node.event.envelope.unit:
+        here = facts
+    else:
+        here = facts_for(conclusion.findings[0], context, blames, rulebook, latest)
     rule = node.rule if node else None
     settings = frozenset(setting for fix in rule.fixes for setting in fix.set) if rule else frozenset()
     report.memory = budget(told.episode, rulebook, name, here, latest.match if latest else None, settings)
@@ -125,25 +131,21 @@ def _numbers(
         from vdiag.advise.changes import changed  # late: few logs hold two starts
 
         report.changes = changed(told, blames, report.inputs, rulebook)
-    if fatal and report.changes is not None:
-        _weigh(report, conclusion, rulebook)
+    if fatal and facts is not None and report.changes is not None:
+        _weigh(report, report.changes, conclusion.findings[0], facts)
 
 
-def _weigh(report: Report, conclusion: Conclusion, rulebook: Rulebook) -> None:
+def _weigh(report: Report, changes: Changes, finding: Finding, facts: dict[str, Any]) -> None:
     """Says which of the changes the first failure is about, and offers the way back among its first fixes."""
     from vdiag.advise import back  # late too
 
-    assert report.changes is not None
-    finding = conclusion.findings[0]
-    context = facts_for(finding, context_of(conclusion, rulebook), conclusion.blames, rulebook)
-    node = finding.node
-    back.explain(report.changes, node, context)
-    fix = back.way_back(report.changes, context)
+    back.explain(changes, finding.node, facts)
+    fix = back.way_back(changes, facts)
     if fix is None or not report.diagnoses or report.diagnoses[0].rule is None:
         return
     fixes = report.diagnoses[0].fixes
     if all(other.run != fix.run for other in fixes):
-        fixes.insert(back.place_of(report.changes), fix)
+        fixes.insert(back.place_of(changes), fix)
 
 
 def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
@@ -157,16 +159,9 @@ def _joined(conclusion: Conclusion, inputs: list[Input]) -> list[str]:
     )
 
 
-def _diagnosis(
-    finding: Finding,
-    inputs: list[Input],
-    context: dict[str, Any],
-    blames: list[Blame],
-    rulebook: Rulebook,
-) -> Diagnosis:
+def _diagnosis(finding: Finding, facts: dict[str, Any], inputs: list[Input]) -> Diagnosis:
     node, blame = finding.node, finding.blame
     event, rule, match = node.event, node.rule, node.match
-    facts = facts_for(finding, context, blames, rulebook)
     phase = blame.episode.phase_at(line_here(node, blame), ending=False)
     if phase is Phase.ARGUMENTS and event.envelope.role not in ("", "APIServer"):
         phase = None  # the engine's processes come later: lines between are missing

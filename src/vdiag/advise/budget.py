@@ -13,7 +13,7 @@ from vdiag.sizing import fit, ruled_out, shares
 from vdiag.sizing.levers import levers, missing_gib
 
 if TYPE_CHECKING:
-    from vdiag.advise.figures import Figure, Figures
+    from vdiag.advise.figures import Figures
     from vdiag.match.matcher import Match
     from vdiag.reason.story import Episode
     from vdiag.rulebook.compile import Rulebook
@@ -155,7 +155,7 @@ def _shares(memory: Memory, read: Figures, known: Known) -> None:
         what: str, gib: float | None, *names: str, estimated: bool = False, beside: bool = False
     ) -> None:
         if gib is not None and gib >= 0.005:
-            line = next((found.line for n in names if (found := _line(lines, n))), 0)
+            line = next((found.line for n in names if (found := lines.get(n))), 0)
             memory.shares.append(Share(what, round(gib, 2), line, estimated=estimated, beside=beside))
 
     weights, consumed = _gib(said, "weights_gib"), _gib(said, "consumed_gib")
@@ -306,7 +306,3 @@ def _part(known: Known) -> float | None:
 
 def _whole(value: float | None) -> int | None:
     return int(value) if value is not None and value > 0 else None
-
-
-def _line(lines: Mapping[str, Figure], name: str) -> Figure | None:
-    return lines.get(name)

@@ -13,18 +13,8 @@ from contextlib import suppress
 from typing import Any
 
 from vdiag.advise import secrets
+from vdiag.advise.arguments import lists
 
-SHORT = {  # short flags of `vllm serve`
-    "tp": "tensor_parallel_size",
-    "pp": "pipeline_parallel_size",
-    "dp": "data_parallel_size",
-    "q": "quantization",
-    "cc": "compilation_config",
-    "O": "compilation_config",
-    "sc": "speculative_config",
-    "ac": "attention_config",
-    "ep": "enable_expert_parallel",
-}
 UNTOLD = "(not shown)"  # stands for a secret's value
 MOST_TEXT = 20_000  # characters of one command or list of arguments that are read
 
@@ -159,7 +149,7 @@ def _arguments(words: list[str]) -> dict[str, Any]:
                 break
             values.append(words[at])
             at += 1
-        name = SHORT.get(name, name.replace("-", "_"))
+        name = lists()["short"].get(f"-{name}", name).lstrip("-").replace("-", "_")
         args[name] = True if not values else _plain(values[0]) if len(values) == 1 else values
     return args
 

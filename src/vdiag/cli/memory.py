@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -38,6 +39,13 @@ class _Size(click.ParamType[int]):
             self.fail(str(error), param, ctx)
 
 
+def _cards(short: str, long: str, help_: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
+    """An option that counts cards, or what is put on them; its argument is called as the short one."""
+    return click.option(
+        short, long, short.lstrip("-"), default=1, type=click.IntRange(1, 1024), metavar="N", help=help_
+    )
+
+
 @click.command(
     "memory", short_help="Tell whether a model fits on a card, from its config.json.", epilog=EXAMPLES
 )
@@ -66,42 +74,10 @@ class _Size(click.ParamType[int]):
     metavar="TOKENS",
     help="Longest context. Default: what the config says.",
 )
-@click.option(
-    "--tp",
-    "--tensor-parallel-size",
-    "tp",
-    default=1,
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Cards that share each layer.",
-)
-@click.option(
-    "--pp",
-    "--pipeline-parallel-size",
-    "pp",
-    default=1,
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Stages that share the layers out.",
-)
-@click.option(
-    "--dp",
-    "--data-parallel-size",
-    "dp",
-    default=1,
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Replicas; they divide nothing but experts.",
-)
-@click.option(
-    "--dcp",
-    "--decode-context-parallel-size",
-    "dcp",
-    default=1,
-    type=click.IntRange(1, 1024),
-    metavar="N",
-    help="Cards that share the tokens of a request.",
-)
+@_cards("--tp", "--tensor-parallel-size", help_="Cards that share each layer.")
+@_cards("--pp", "--pipeline-parallel-size", help_="Stages that share the layers out.")
+@_cards("--dp", "--data-parallel-size", help_="Replicas; they divide nothing but experts.")
+@_cards("--dcp", "--decode-context-parallel-size", help_="Cards that share the tokens of a request.")
 @click.option("--enable-expert-parallel", "experts", is_flag=True, help="Experts are divided over TP x DP.")
 @click.option(
     "--kv-cache-dtype",

@@ -24,6 +24,7 @@ from vdiag.render.sections import (
     size_words,
     value_words,
 )
+from vdiag.render.spans import joined as apart
 from vdiag.render.web import diagnosis, numbers
 from vdiag.render.web.document import document, redacted
 from vdiag.render.web.log import log
@@ -70,19 +71,8 @@ def wanted(report: Report) -> dict[str, list[range]]:
                 spans.append(range(max(item.line - near, 1), min(item.line + near, read.lines) + 1))
                 if sum(map(len, spans)) > share:
                     break
-        chosen[read.name] = _apart(spans)
+        chosen[read.name] = apart(spans)
     return chosen
-
-
-def _apart(spans: list[range]) -> list[range]:
-    """Ranges ascending and apart."""
-    found: list[range] = []
-    for span in sorted(spans, key=lambda span: span.start):
-        if found and span.start <= found[-1].stop:
-            found[-1] = range(found[-1].start, max(found[-1].stop, span.stop))
-        else:
-            found.append(span)
-    return found
 
 
 def render(report: Report, lines: Mapping[str, Sequence[Line]]) -> str:

@@ -16,6 +16,7 @@ from vdiag.scan.learned import HEAD, learned, pumped
 
 if TYPE_CHECKING:
     from vdiag.scan import journal
+    from vdiag.scan.decoding import Decoder
 
 LONGEST_LINE = 64 * 1024  # characters kept of one line: its head and its end
 FAR = 1 << 62
@@ -96,6 +97,14 @@ class Scanner:
         self._looks = 0  # at texts, for what can be learned
         self._prefix: re.Pattern[str] | None = None  # an envelope that no grammar knows
         self.gaps = Gaps()
+
+    def decoder(self, form: str) -> Decoder | None:
+        """What decodes a format by its name (see `intake.formats`) and hands its rows to this scanner; None for plain text."""
+        if form == "plain":
+            return None
+        from vdiag.scan.encoded import decoder_of  # late: most logs are plain
+
+        return decoder_of(form, self)
 
     def text(self, text: str, first: int = 1) -> Iterator[Record]:
         """Records of a text whose first physical line has the number `first`."""

@@ -9,13 +9,12 @@ import msgspec
 
 from vdiag.model import Lever, Memory
 from vdiag.sizing.config import Config, Unsizable
-from vdiag.sizing.fit import SAFE_UTILIZATION
+from vdiag.sizing.fit import SAFE_UTILIZATION, SMALLEST_USEFUL_LEN
 
 if TYPE_CHECKING:
     from vdiag.sizing.plan import Ask, Plan
 
 MOST_CARDS = 16
-SMALLEST = 256  # tokens; a shorter context is no remedy
 WIDE = ("auto", "bfloat16", "float16")  # caches that fp8 halves
 
 Planner = Callable[["Ask"], "Plan"]
@@ -42,7 +41,7 @@ def choices(config: Config, made: Plan, ask: Ask, planner: Planner) -> list[Leve
 
 
 def _shorter(memory: Memory) -> Iterator[Lever]:
-    if memory.fitting_len and memory.fitting_len >= SMALLEST:
+    if memory.fitting_len and memory.fitting_len >= SMALLEST_USEFUL_LEN:
         yield Lever(
             do="Serve a shorter context",
             set={"max_model_len": memory.fitting_len},
