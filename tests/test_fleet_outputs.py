@@ -6,9 +6,12 @@ import csv
 import io
 import json
 import os
+import pty
+import re
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -131,3 +134,32 @@ def test_nothing_planted_comes_out_of_a_redacted_fleet(tmp_path: Path, format_: 
     for text in (world.printed, world.err.getvalue(), (tmp_path / "m.prom").read_text()):
         assert not [planted for planted in (token, user, host, address) if planted in text]
     assert "host-1" in world.printed
+
+
+def test_who_watches_a_terminal_sees_how_far_it_is(tmp_path: Path) -> None:
+    make(tmp_path / "logs", small=60)
+    call = [sys.executable, "-m", "vdiag", "fleet", "-j", "2", str(tmp_path / "logs")]
+    alone = subprocess.run(call, capture_output=True, timeout=60)
+    assert alone.stderr == b""
+    ours, theirs = pty.openpty()
+    with subprocess.Popen(call, stdout=subprocess.PIPE, stderr=theirs) as run:
+        os.close(theirs)
+        assert run.stdout is not None
+        printed = run.stdout.read()
+        assert run.wait(60) == alone.returncode == 1
+    drawn = _until_closed(ours).decode()
+    assert printed == alone.stdout
+    shares = [int(share) for share in re.findall(r"\rreading \[#* *\] +(\d+)% of 60 logs", drawn)]
+    assert shares == sorted(shares)
+    assert any(0 < share <= 100 for share in shares)
+    assert drawn.endswith("\r\x1b[K")  # nothing of it stays
+
+
+def _until_closed(terminal: int) -> bytes:
+    """What was written to a terminal whose other side is closed."""
+    held = b""
+    with suppress(OSError):  # how Linux tells that it is
+        while piece := os.read(terminal, 1 << 16):
+            held += piece
+    os.close(terminal)
+    return held

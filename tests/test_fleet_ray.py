@@ -7,10 +7,7 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Iterator
-from functools import partial
-from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -76,26 +73,11 @@ def test_rules_of_ones_own_redaction_and_relative_paths_travel(
     assert "person@acme.example" not in far.printed
 
 
-class _Quiet(SimpleHTTPRequestHandler):
-    def log_message(self, *_: Any) -> None:
-        pass
-
-
 @pytest.mark.usefixtures("here")
 def test_urls_are_read_by_rays_processes(logs: Path) -> None:
     pytest.importorskip("fsspec")
     call = ("--format", "json", f"file://{logs}")
     assert fleet("--engine", "ray", *call).printed == fleet("--engine", "local", *call).printed
-
-
-@pytest.mark.usefixtures("here")
-def test_objects_behind_http_are_read_by_rays_processes(logs: Path) -> None:
-    pytest.importorskip("aiohttp")
-    with ThreadingHTTPServer(("127.0.0.1", 0), partial(_Quiet, directory=str(logs))) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        call = ("--format", "json", f"http://127.0.0.1:{server.server_port}/node-2/")
-        assert fleet("--engine", "ray", *call).printed == fleet("--engine", "local", *call).printed
-        server.shutdown()
 
 
 def _readers() -> list[int]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import logging
 import os
 import time
 from contextlib import AbstractContextManager, nullcontext, suppress
@@ -33,7 +34,7 @@ EXAMPLES = """\b
 Examples:
   vdiag fleet /var/log/vllm                      a folder, with all below it
   vdiag fleet 'logs/**/*.log.gz'
-  vdiag fleet s3://acme-logs/vllm/2026-11-29/    what fsspec opens (pip install 'vdiag[fleet]')
+  vdiag fleet s3://acme-logs/vllm/2026-11-29/    what fsspec opens (pip install 'vdiag[remote]')
   vdiag fleet --format csv logs > replicas.csv   one row for each replica
   vdiag fleet --name '(?P<node>gpu\\d+)/(?P<replica>[^/]+)$' logs
   vdiag fleet --engine ray --address 10.0.0.5:6379 s3://acme-logs/vllm/
@@ -116,6 +117,9 @@ def fleet(
             "--state goes on where the last run ended; --since and --until do not go with it."
         )
     faults = rulebook_for(rules)[1]
+    logging.lastResort = (
+        logging.NullHandler()
+    )  # what libraries log while they look is not the user's affair; what fails is said
     found = find(paths, _pattern(name))
     faults += found.problems
     for fault in faults:

@@ -9,7 +9,7 @@ from datetime import datetime
 from typing import Any, BinaryIO, NamedTuple, cast
 
 URL = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*(?:::|://)")
-MISSING = "URLs need fsspec: pip install 'vdiag[fleet]'"
+MISSING = "URLs need fsspec: pip install 'vdiag[remote]'"
 BLOCK = 4 << 20  # bytes asked for at a time
 
 
@@ -45,7 +45,7 @@ def objects(url: str) -> Iterator[Object]:
         raise RemoteError(_why(error)) from None
     infos = [info for info in found.values() if info.get("type") != "directory"]
     if not infos:
-        raise RemoteError("nothing there")
+        raise RemoteError(_why(FileNotFoundError()))
     for info in sorted(infos, key=lambda info: str(info["name"])):
         yield Object(
             _address(system, url, path, str(info["name"])),
@@ -134,4 +134,7 @@ def _when(info: dict[str, Any]) -> float:
 
 
 def _why(error: Exception) -> str:
+    """What went wrong; file systems tell of a missing object only which it is, or how their library says so."""
+    if isinstance(error, FileNotFoundError):
+        return "nothing there"
     return (getattr(error, "strerror", None) or " ".join(str(error).split()) or type(error).__name__)[:300]

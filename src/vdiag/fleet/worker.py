@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gc
+import logging
 import multiprocessing
 import os
 import signal
@@ -28,6 +29,7 @@ class Worker:
         gc.set_threshold(100_000)  # a rulebook is thousands of small values that live as long as the process
         self._settings = settings
         self._matcher = Matcher(rulebook(settings.rules) if book is None else book)
+        self._matcher.prepare()
 
     def rows(self, tasks: list[Task]) -> list[Done]:
         """A row for each task."""
@@ -56,6 +58,7 @@ def begin(settings: Settings) -> None:
     """Prepares a process of a pool. Ctrl-C is its parent's affair; when that is killed, it ends."""
     global _worker
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    logging.lastResort = logging.NullHandler()  # what libraries log is in the row's error, where it matters
     threading.Thread(target=_outlive_no_parent, daemon=True).start()
     _worker = Worker(settings)
 

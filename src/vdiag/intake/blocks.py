@@ -16,6 +16,7 @@ BLOCK = 2 * 1024 * 1024  # a longer line is passed on in pieces
 
 RETURNS = 8  # lines from which a text may be one whose lines end in a carriage return alone
 _REDRAWN = re.compile(rb"\d%|\d/\d+ |\d(?:it|s|B)/(?:s|it)\b|\xe2\x96[\x80-\x9f]|#{5}|={5}")  # a progress bar
+_ODD = re.compile(r"[\ufffd\x01-\x07\x0b\x0c\x0e-\x1a\x1c-\x1f]")  # text has none, or next to none
 
 Block = tuple[bytes | bytearray, int]  # a buffer that is used again, and how many of its bytes count
 
@@ -164,8 +165,7 @@ def looks_binary(sample: bytes) -> bool:
     if len(sample) < 64:
         return False
     text = sample.decode("utf8", "replace")
-    odd = sum(c == "\ufffd" or (c < " " and c not in "\t\n\r\x1b\x00\x08") for c in text)
-    return odd > len(text) * 0.1 or not sample.strip(b"\0")
+    return len(_ODD.findall(text)) > len(text) * 0.1 or not sample.strip(b"\0")
 
 
 def _direct(stream: BinaryIO) -> BinaryIO:

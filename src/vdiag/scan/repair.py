@@ -28,6 +28,7 @@ _SMART: dict[int, int | None] = {
     **str.maketrans("“”„‟‘’‚‛′″\u00a0", "\"\"\"\"'''''\" "),
     **dict.fromkeys(map(ord, "\u200b\u200c\u200d\u2060\u00ad\ufeff"), None),  # seen by no one
 }
+_TYPED = re.compile(f"[{''.join(map(chr, _SMART))}]")
 _CLOCK = re.compile(
     r"(?<!\d)(?:(\d{4}-\d\d-\d\d|\d\d-\d\d)[T ])?(\d\d):(\d\d):(\d\d)(?:[.,](\d{1,6}))?(?!\d)"
 )
@@ -124,7 +125,7 @@ def _unboxed(pieces: list[Piece]) -> Step:
 def _untagged(pieces: list[Piece]) -> Step:
     sample = "\n".join(text for _, text in pieces[:SAMPLE])
     fenced = any(_FENCE.match(text) for _, text in pieces)
-    if not (fenced or _TAG.search(sample) or _ENTITY.search(sample) or sample.translate(_SMART) != sample):
+    if not (fenced or _TAG.search(sample) or _ENTITY.search(sample) or _TYPED.search(sample)):
         return None
     kept = []
     for n, text in pieces:
