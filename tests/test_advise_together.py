@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from vdiag import diagnose
 from vdiag.advise import fill
 from vdiag.model import Fix
 from vdiag.rulebook.shipped import shipped
@@ -84,3 +85,28 @@ def test_the_cluster_gives_the_cards_out() -> None:
 def test_there_are_no_fewer_processes_than_one(size: int | None, fewer: bool) -> None:
     found = fixes(**({} if size is None else {"tensor_parallel_size": size}))
     assert any(fix.set.get("tensor_parallel_size") == "<fewer>" for fix in found) == fewer
+
+
+OOM = """\
+INFO 11-29 10:12:40 [api_server.py:1580] vLLM API server version 0.11.0
+(EngineCore_DP0 pid=5400) ERROR 11-29 10:12:45 [core.py:708] EngineCore failed to start.
+(EngineCore_DP0 pid=5400) ERROR 11-29 10:12:45 [core.py:708] Traceback (most recent call last):
+(EngineCore_DP0 pid=5400) ERROR 11-29 10:12:45 [core.py:708]   File "/srv/venv/lib/python3.11/site-packages/vllm/v1/worker/gpu_worker.py", line 12, in determine_available_memory
+(EngineCore_DP0 pid=5400) ERROR 11-29 10:12:45 [core.py:708]     self.model_runner.profile_run()
+(EngineCore_DP0 pid=5400) ERROR 11-29 10:12:45 [core.py:708] torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 896.00 MiB. GPU 0 has a total capacity of 23.52 GiB of which 401.06 MiB is free.
+RuntimeError: Engine core initialization failed. See root cause above. Failed core proc(s): {}
+"""
+TYPED = "$ vllm serve acme/model-7b --max-model-len 8192 --max-num-seqs 48{}\n"
+
+
+@pytest.mark.parametrize(
+    ("flags", "chunked"),
+    [(" --no-enable-chunked-prefill", False), (" --enable-chunked-prefill", True), ("", True)],
+)
+def test_what_was_typed_counts_where_the_server_prints_no_arguments(flags: str, chunked: bool) -> None:
+    fixes = diagnose((TYPED.format(flags) + OOM).encode()).diagnoses[0].fixes
+    assert any(fix.set.get("max_num_seqs") for fix in fixes)
+    assert not any(
+        (fix.set.get("max_num_seqs") or 0) >= 48 for fix in fixes
+    )  # no fix raises what is too much
+    assert bool(smaller(fixes)) is chunked

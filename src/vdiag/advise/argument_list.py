@@ -12,6 +12,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from vdiag.advise.arguments import lists, number
+from vdiag.advise.values import typed
 
 #: What stands behind a flag, by the letter in arguments.json.
 KINDS = {
@@ -98,6 +99,22 @@ def options(words: Sequence[str], version: str | None) -> Iterator[Option]:
         values = (value,) if value is not None else tuple(words[at + 1 : at + 1 + follows])
         yield Option(flag, key, off, value is not None, at, 1 + follows, values)
         at += 1 + follows
+
+
+def given(words: Sequence[str], version: str | None) -> dict[str, Any]:
+    """The arguments by Python names, `compilation_config.mode` for a key of one; the first word alone is the model.
+
+    A flag without a value is True, with `--no-` before it False; of several values it is their list.
+    """
+    found: dict[str, Any] = {}
+    for option in options(words, version):
+        values = [typed(value) for value in option.values]
+        if option.flag:
+            name = ".".join(filter(None, (option.flag.lstrip("-").replace("-", "_"), option.key)))
+            found[name] = not option.off if not values else values[0] if len(values) == 1 else values
+        elif option.at == 0:
+            found["model"] = values[0]
+    return found
 
 
 def _spelled(word: str) -> tuple[str, str, bool, str | None]:

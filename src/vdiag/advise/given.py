@@ -13,7 +13,7 @@ from contextlib import suppress
 from typing import Any
 
 from vdiag.advise import secrets
-from vdiag.advise.arguments import lists
+from vdiag.advise.argument_list import given
 
 UNTOLD = "(not shown)"  # stands for a secret's value
 MOST_TEXT = 20_000  # characters of one command or list of arguments that are read
@@ -22,7 +22,7 @@ _ASSIGNED = re.compile(r"[A-Za-z_][A-Za-z0-9_]*=")
 _SERVE = re.compile(
     r"(?:^|[\s/])vllm +serve\s+|-m +vllm\.entrypoints\.openai\.api_server\s+|vllm/vllm-openai\S*\s*"
 )
-_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+_SHELL = ("|", "||", "&", "&&", ";", ">", ">>", "2>&1", "2>")
 
 
 class Hidden(str):
@@ -117,7 +117,7 @@ def of_command(text: str) -> tuple[dict[str, Any], dict[str, str]]:
             name, _, value = word.partition("=")
             if name.upper() == name:
                 env[name] = value
-    return _arguments(after), env
+    return given(_before_the_shell(after), None), env
 
 
 def _words(text: str) -> list[str]:
@@ -127,34 +127,6 @@ def _words(text: str) -> list[str]:
         return []
 
 
-def _arguments(words: list[str]) -> dict[str, Any]:
-    args: dict[str, Any] = {}
-    at = 0
-    if words and not words[0].startswith("-"):
-        args["model"] = words[0]
-        at = 1
-    while at < len(words):
-        word = words[at]
-        at += 1
-        if word in ("|", "||", "&", "&&", ";", ">", ">>", "2>&1", "2>"):
-            break
-        if not word.startswith("-") or _NUMBER.fullmatch(word):
-            continue
-        name, equals, value = word.lstrip("-").partition("=")
-        values = [value] if equals else []
-        while (
-            not equals and at < len(words) and (not words[at].startswith("-") or _NUMBER.fullmatch(words[at]))
-        ):
-            if words[at] in ("|", "||", "&", "&&", ";", ">", ">>", "2>&1", "2>"):
-                break
-            values.append(words[at])
-            at += 1
-        name = lists()["short"].get(f"-{name}", name).lstrip("-").replace("-", "_")
-        args[name] = True if not values else _plain(values[0]) if len(values) == 1 else values
-    return args
-
-
-def _plain(text: str) -> Any:
-    if _NUMBER.fullmatch(text):
-        return float(text) if "." in text or "e" in text else int(text)
-    return {"true": True, "false": False}.get(text.lower(), text)
+def _before_the_shell(words: list[str]) -> list[str]:
+    """The words of the command itself, without what is behind a pipe or a redirection."""
+    return words[: next((at for at, word in enumerate(words) if word in _SHELL), len(words))]

@@ -40,6 +40,10 @@ def facts_for(
     facts["shown"] = shown = Shown([blame.episode.events, *others], line_here(finding.node, blame), facts)
     if not facts.get("model"):
         facts["model"] = shown.model or None
+    if not facts.get("args") and not facts.get("namespace"):
+        for name, value in shown.arguments.items():
+            if facts.get(name) in (None, ""):
+                facts[name] = value
     return facts
 
 

@@ -34,9 +34,8 @@ class Shown:
     @cached_property
     def command(self) -> Command | None:
         """The command; None where the log does not tell it whole."""
-        found = self._found()
-        if found is not None:
-            return found.command
+        if self._found is not None:
+            return self._found.command
         try:
             return self._rebuilt()
         except Unsafe:
@@ -49,10 +48,25 @@ class Shown:
         return model if _MODEL.fullmatch(model) else ""
 
     @property
+    def arguments(self) -> dict[str, Any]:
+        """What it is given, by Python names, where a line shows it; what a variable or another file holds is left out."""
+        if self._found is None or self._found.command is None:
+            return {}
+        from vdiag.advise.argument_list import given
+
+        words = [word.value for word in self._found.command.words]
+        return {name: value for name, value in given(words, self._version).items() if "$" not in str(value)}
+
+    @property
+    def _version(self) -> str:
+        return str(self._context.get("vllm") or "")
+
+    @property
     def _form(self) -> str:
         deploy = str(self._context.get("deploy") or "")
         return deploy if deploy in FORMS else "cli"
 
+    @cached_property
     def _found(self) -> Found | None:
         """The place that shows it: the last one before the failure, of its own run if there is one.
 
@@ -86,9 +100,7 @@ class Shown:
             return False
         given = {
             option.flag[2:].replace("-", "_"): option
-            for option in options(
-                [word.value for word in command.words], str(self._context.get("vllm") or "")
-            )
+            for option in options([word.value for word in command.words], self._version)
         }
         if any("$" in value for option in given.values() for value in option.values) or "config" in given:
             return True
@@ -102,7 +114,7 @@ class Shown:
         from vdiag.advise.rebuilt import not_defaults, rebuilt
         from vdiag.reason import printed
 
-        version = str(self._context.get("vllm") or "")
+        version = self._version
         args, opaque = self._context.get("args"), tuple(self._context.get("args_opaque") or ())
         cut = self._context.get("args_cut")
         if not args and (text := self._context.get("namespace")):

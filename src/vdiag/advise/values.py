@@ -3,12 +3,22 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import Any
 
 from vdiag.advise.arguments import flag_of
 
 # Lists are several words behind their flag (nargs="+"), but these want JSON (cli_args.py of the front end).
 JSON_LISTS = ("allowed_origins", "allowed_methods", "allowed_headers")
+
+_NUMBER = re.compile(r"-?\d+(?:\.\d+)?(?:e-?\d+)?")
+
+
+def typed(word: str) -> Any:
+    """What a word stands for: a number, true or false, else itself."""
+    if _NUMBER.fullmatch(word):
+        return float(word) if "." in word or "e" in word else int(word)
+    return {"true": True, "false": False}.get(word.lower(), word)
 
 
 def words_of(name: str, value: Any, kind: str = "") -> list[str]:
