@@ -68,7 +68,7 @@ def test_a_units_journal_and_what_systemd_knows_of_it_are_taken(tmp_path: Path) 
     assert made.members["journal.log"].decode() == KV.text
     told = dict(made.sections)
     assert "NRestarts=0" in told["systemctl show -- vllm"]
-    assert "ExecStart=/opt/vllm" in told["systemctl cat --no-pager -- vllm"]
+    assert b"ExecStart=/opt/vllm" in made.members["unit.log"]
     assert not made.faults
 
 
@@ -383,6 +383,13 @@ def read_again(path: Path) -> dict[str, object]:
     return told
 
 
+def systemd(start: str) -> str:
+    """A `systemctl` that knows a unit that failed, and its file."""
+    return f"""case "$*" in *cat*) printf '[Service]\\nExecStart=%s\\n' '{start}';; *) cat <<'END'
+{STATE}END
+;; esac"""
+
+
 def test_a_machine_on_which_everything_goes_wrong_still_gives_its_diagnosis(
     programs: Callable[[str, str], None], tmp_path: Path
 ) -> None:
@@ -392,7 +399,7 @@ def test_a_machine_on_which_everything_goes_wrong_still_gives_its_diagnosis(
         "journalctl",
         f'case "$*" in *--unit=vllm*) cat {tmp_path}/unit.log;; *) echo "-- No entries --";; esac',
     )
-    programs("systemctl", f"cat <<'END'\n{STATE}END")
+    programs("systemctl", systemd("/opt/vllm/bin/vllm serve acme/model-7b"))
     programs("nvidia-smi", f"[ $# -gt 0 ] || exec cat {tmp_path}/cards.txt; echo no such field >&2; exit 6")
     programs("lscpu", "exec sleep 1000")
     programs("free", "exec yes 0123456789012345678901234567890")
@@ -405,13 +412,15 @@ def test_a_machine_on_which_everything_goes_wrong_still_gives_its_diagnosis(
     assert "x.tar.zst: " in told
     path = tmp_path / "x.tar.zst"
     sizes = {member.name: member.size for member in members(path)}
-    assert sizes.keys() == {f"collect/{name}" for name in (ABOUT, "journal.log", "nvidia-smi.log")}
+    assert sizes.keys() == {
+        f"collect/{name}" for name in (ABOUT, "journal.log", "nvidia-smi.log", "unit.log")
+    }
     assert sizes[f"collect/{ABOUT}"] < 2 * Limits().answer
     report = json.loads(world.printed)
     assert report["diagnoses"][0]["rule"] == "kv-cache-too-small"
     assert report["diagnoses"][0]["line"] == KV.line
     assert [told["name"] for told in report["inputs"]] == [
-        "x.tar.zst:collect/journal.log", "x.tar.zst:collect/nvidia-smi.log",
+        f"x.tar.zst:collect/{name}.log" for name in ("journal", "unit", "nvidia-smi")
     ]  # fmt: skip
     assert not [gap for told in report["inputs"] for gap in told["gaps"]]
     assert not report["notes"]
@@ -535,6 +544,28 @@ def test_what_is_no_name_is_refused_before_anything_is_run(
         programs(name, f"touch {tmp_path}/ran")
     assert World().run("collect", *arguments) == 2
     assert {p.name for p in tmp_path.iterdir()} == {"bin"}
+
+
+def test_the_units_file_gives_the_command_of_the_first_fix(
+    programs: Callable[[str, str], None], tmp_path: Path
+) -> None:
+    (tmp_path / "journal.txt").write_text(KV.text)
+    programs("journalctl", f'case "$*" in *--unit=vllm*) cat {tmp_path}/journal.txt;; esac')
+    programs(
+        "systemctl",
+        systemd(
+            "/opt/vllm/bin/vllm serve ${MODEL} --uvicorn-log-level info --port 8000 --host 127.0.0.1 --gpu-memory-utilization 0.90"
+        ),
+    )
+    world = World()
+    assert world.run("collect", "vllm", "-o", "x.tar.zst", "--format", "json") == 1
+    run = " ".join(json.loads(world.printed)["diagnoses"][0]["fixes"][0]["run"])
+    for word in (
+        "ExecStart=/opt/vllm/bin/vllm serve ${MODEL}",
+        "--uvicorn-log-level info",
+        "--max-model-len",
+    ):
+        assert word in run
 
 
 SECRETS = ("hf_QwErTyUiOpAsDfGhJkLzXcVbNm12345678", "sk-t0p-s3cret-value-42", "hunter2-but-longer")

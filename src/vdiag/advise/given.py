@@ -14,6 +14,7 @@ from typing import Any
 
 from vdiag.advise import secrets
 from vdiag.advise.argument_list import given
+from vdiag.reason import printed
 
 UNTOLD = "(not shown)"  # stands for a secret's value
 MOST_TEXT = 20_000  # characters of one command or list of arguments that are read
@@ -69,30 +70,11 @@ def flat(name: str, value: Any) -> Iterator[tuple[str, Any]]:
 def of_namespace(text: str) -> dict[str, Any]:
     """`Namespace(port=8000, model='…', …)` as Python prints it: all arguments, defaults among them.
 
-    Values that are no literals stay the text they are printed as. Empty where the text was cut.
+    Empty where the text was cut.
     """
-    start = text.find("Namespace(")
-    if start < 0 or len(text) - start > MOST_TEXT:
-        return {}
-    import ast
-
-    written = text[start:].strip()
-    written = re.sub(r"<(?:function|class|object)[^<>\n]*>", "None", written)
-    try:
-        call = ast.parse(written, mode="eval").body
-    except (SyntaxError, ValueError, MemoryError, RecursionError):
-        return {}
-    if not isinstance(call, ast.Call):
-        return {}
-    found: dict[str, Any] = {}
-    for item in call.keywords:
-        if item.arg is None:
-            continue
-        try:
-            found[item.arg] = ast.literal_eval(item.value)
-        except (ValueError, TypeError, RecursionError):
-            found[item.arg] = ast.unparse(item.value)
-    return found
+    _, begin, rest = text.partition("Namespace(")
+    told = printed.read(begin + rest)
+    return {} if told.cut else told.values
 
 
 def of_command(text: str) -> tuple[dict[str, Any], dict[str, str]]:

@@ -46,7 +46,7 @@ MACHINE = (
     Ask(files=("/etc/os-release", "/proc/meminfo", "/proc/pressure/memory", "/proc/driver/nvidia/version")),
 )
 
-UNIT = (Ask(("systemctl", "{manager}", "cat", "--no-pager", "--", "{unit}")),)
+UNIT = (Ask(("systemctl", "{manager}", "cat", "--no-pager", "--", "{unit}"), "unit.log"),)
 
 STORES = (  # {store}: where the server keeps models; another file system than the rest, often one that hangs
     Ask(("df", "-h", "--", "{store}")),
