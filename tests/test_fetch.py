@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import stat
+import time
 from collections.abc import Callable, Sequence
 from datetime import datetime
 from pathlib import Path
@@ -392,3 +393,15 @@ def test_a_fetched_input_can_stand_beside_a_text() -> None:
     found = fetch(["vllm"], runner=machine(journalctl=journal("hello\n")))
     report = diagnose([*found.sources, of_bytes(KV.text.encode(), "x.log")], rulebook=shipped())
     assert report.diagnoses[0].source == "x.log"
+
+
+def test_a_program_that_is_given_up_leaves_none_of_its_own_behind() -> None:
+    output = run_for_real(["sh", "-c", "sleep 1000 & echo $!; wait"], 60)
+    row = bytearray(64)
+    child = int(row[: output.readinto(row)])
+    output.close()
+    state = Path(f"/proc/{child}/stat")
+    end = time.monotonic() + 60
+    while state.exists() and state.read_text().split()[2] != "Z":  # gone, or waiting for init to take note
+        assert time.monotonic() < end
+        time.sleep(0.01)

@@ -472,3 +472,19 @@ def test_a_named_pipe_without_a_writer_does_not_block(tmp_path: Path) -> None:
         writer.write(b"one\n")
     assert log.read(1) == b"one\n"
     assert log.read(1) is None
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir])
+def test_what_takes_a_logs_place_and_is_none_is_not_waited_for(
+    make: Callable[[Path], None], tmp_path: Path
+) -> None:
+    path = tmp_path / "vllm.log"
+    path.write_bytes(b"one\n")
+    file = GrowingFile(str(path))
+    assert read_all(file) == b"one\n"
+    path.unlink()
+    make(path)
+    assert file.read(0) == b""
+    path.unlink() if path.is_fifo() else path.rmdir()
+    path.write_bytes(b"two\n")
+    assert read_all(file) == b"two\n"

@@ -15,9 +15,13 @@ from logtext import ask, sample
 from vdiag.cli import _run as run_command  # `vdiag.cli.run` is a module too once `vdiag run` was asked for
 from vdiag.cli.console import Console
 from vdiag.render import json as as_json
+from vdiag.render.page import harmless
 
-EVIL = "\x1b]0;x\x07\x1b[2J\u202e\u200b\x9b31m\x08\x7f"
-OBEYED = re.compile("[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff]")
+UNSEEN = "\u00ad\u061c\u115f\u1160\u180e\u206a\u3164\uffa0\ufff9\ufdd0\uffff\U0001d173\U000e0041\U000e0100\U0010ffff"
+EVIL = "\x1b]0;x\x07\x1b[2J\u202e\u200b\x9b31m\x08\x7f" + UNSEEN
+OBEYED = re.compile(
+    f"[\x00-\x09\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff{UNSEEN}]"
+)
 KV = sample("kv-cache-too-small").text
 
 
@@ -82,10 +86,38 @@ def test_no_output_obeys_a_stranger(
 
 
 def test_json_spells_them_and_says_the_same() -> None:
-    report = ask(KV.replace("ValueError: ", "ValueError: \u202e\u200b\x7f\x9b"))
+    report = ask(KV.replace("ValueError: ", f"ValueError: \u202e\u200b\x7f\x9b{UNSEEN}"))
     written = as_json.render(report)
     assert not OBEYED.search(written)
-    assert "\u202e" in json.loads(written)["diagnoses"][0]["evidence"][0]["text"]
+    text = json.loads(written)["diagnoses"][0]["evidence"][0]["text"]
+    assert "\u202e" in text
+    assert UNSEEN[1:] in text  # soft hyphens are no part of a line
+
+
+@pytest.mark.parametrize(
+    "shown", ["می\u200cخواهم", "\U0001f469\u200d\U0001f680", "\u26a0\ufe0f", "\ufffd", "日本"]
+)
+def test_what_joins_letters_stays(shown: str) -> None:
+    assert harmless(shown) == shown
+
+
+@pytest.mark.parametrize(
+    "words", [[], ["explain"], ["report"], ["report", "--format", "github"], ["--all"], ["--no\n::error::a"]]
+)
+@pytest.mark.parametrize("there", [True, False])
+def test_a_name_stands_on_one_row(
+    words: list[str],
+    there: bool,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    Path("a\n::error::b.log").write_text(KV, encoding="utf8")
+    text = said(capsys, *words, "a\n::error::b.log" if there else "aa\n::error::b.log")
+    assert "error" in text
+    rows = text.replace("\r", "\n").split("\n")
+    assert not [row for row in rows if row.lstrip().startswith(("::error::a", "::error::b"))]
 
 
 def test_a_draft_of_a_hostile_line_is_still_its_line(

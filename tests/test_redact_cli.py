@@ -169,6 +169,79 @@ def test_messages_about_files_are_redacted(name: str) -> None:
     assert leaks(said) == [], said
 
 
+ASKING = [
+    ("--redact",),
+    ("--redact-map", "MAP"),
+    ("run", "--redact"),
+    ("diff", "--redact"),
+    ("explain", "--redact"),
+    ("collect", "--redact"),
+    ("--follow", "--redact"),
+    ("report",),
+]
+
+
+@pytest.mark.parametrize("kind", ["token", "password", "e-mail", "user"])
+@pytest.mark.parametrize("asking", ASKING, ids=" ".join)
+def test_an_option_that_is_not_there_is_redacted(asking: tuple[str, ...], kind: str, tmp_path: Path) -> None:
+    value, form = PLANTED[kind]
+    words = [str(tmp_path / "map.json") if word == "MAP" else word for word in asking]
+    status, said = ran(*words, f"--{form.format(value)}")
+    assert status == 2
+    assert "No such option" in said
+    assert leaks(said) == [], said
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--redact", "PATH"),
+        ("--redact", "--", "PATH"),
+        ("--redact", "--rules", "PATH", "-"),
+        ("--redact", "--rules=PATH", "-"),
+        ("--redact", "--since", "PATH", "-"),
+        ("--redact", "--format", "PATH"),
+        ("--redact", "--follow", "PATH"),
+        ("--redact", "--follow", "PATH", "PATH"),
+        ("--redact-map", "PATH", "-"),
+        ("run", "--redact", "--", "PATH"),
+        ("run", "--redact", "PATH"),
+        ("diff", "--redact", "PATH", "PATH"),
+        ("diff", "--redact", "PATH", "PATH", "PATH"),
+        ("explain", "--redact", "PATH"),
+        ("collect", "--redact", "PATH"),
+        ("collect", "--redact", "-o", "PATH"),
+        ("report", "PATH"),
+        ("report", "-o", "PATH", "LOG"),
+        ("report", "--format", "PATH"),
+    ],
+    ids=" ".join,
+)
+def test_folders_that_a_message_quotes_are_replaced(words: tuple[str, ...], tmp_path: Path) -> None:
+    (tmp_path / "vllm.log").write_text("\n".join(LINES["unrecognised"]))
+    path = "/srv/zephyrcorp/jdoe42/gone.log"
+    given = [word.replace("PATH", path).replace("LOG", str(tmp_path / "vllm.log")) for word in words]
+    status, said = ran(*given, stdin=b"RuntimeError: x\n")
+    assert status in (2, 127)
+    assert said
+    assert leaks(said) == [], said
+
+
+def test_what_is_meant_and_the_rules_of_the_environment_are_replaced(tmp_path: Path) -> None:
+    (tmp_path / "zephyrcorp").mkdir()
+    (tmp_path / "zephyrcorp" / "server.log").write_text("x\n")
+    out, err = io.StringIO(), io.StringIO()
+    console = Console(io.BytesIO(), out, err, {"VDIAG_RULES": str(tmp_path / "zephyrcorp" / "gone.yaml")})
+    assert run(("--redact", str(tmp_path / "zephyrcorp" / "servr.log")), console) == 2
+    assert "did you mean" in err.getvalue()
+    assert leaks(err.getvalue()) == [], err.getvalue()
+
+
+@pytest.mark.parametrize("before", ["-", "--", ".", "...", "_", "+", "%20", "x=-"])
+def test_an_address_of_a_person_is_one_behind_any_sign(before: str) -> None:
+    assert leaks(Redactor().text(f"sent to {before}jane.doe@corp-mail.com now")) == []
+
+
 def test_messages_about_options_are_redacted() -> None:
     status, said = ran("--redact", "--since", "/home/jdoe42/x", "-")
     assert status == 2

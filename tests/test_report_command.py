@@ -95,6 +95,15 @@ def test_the_report_goes_into_a_file(tmp_path: Path) -> None:
     assert out.read_text(encoding="utf8") == printed.printed
 
 
+def test_a_dash_is_standard_output(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    printed, world = World(planted()), World(planted())
+    printed.run("report")
+    monkeypatch.chdir(tmp_path)
+    assert world.run("report", "-o", "-") == 0
+    assert world.printed == printed.printed
+    assert not list(tmp_path.iterdir())
+
+
 def test_a_log_is_not_overwritten(tmp_path: Path) -> None:
     log = tmp_path / "vllm.log"
     log.write_text("a log\n", encoding="utf8")
@@ -258,6 +267,19 @@ def test_an_annotation_keeps_the_path_in_the_workspace(tmp_path: Path) -> None:
     world = World(GITHUB_WORKSPACE=str(log.parent.parent))
     world.run("report", "--format", "github", str(log))
     assert "file=logs/zeus-gpu-17.log," in world.printed
+
+
+@pytest.mark.parametrize(
+    "folder", ["jane.roe@zeus-mail.com", "hf" + "_" + "Qq3wE5rT7yU9iO1pA2sD4fG6hJ8kL0zXcV"]
+)
+def test_an_annotation_tells_no_secret_by_its_path(folder: str, tmp_path: Path) -> None:
+    log = tmp_path / folder / "server.log"
+    log.parent.mkdir(parents=True)
+    log.write_bytes(planted())
+    world = World(GITHUB_WORKSPACE=str(tmp_path))
+    world.run("report", "--format", "github", str(log))
+    assert "server.log" in world.printed
+    assert folder not in world.printed
 
 
 # ---- vLLM's form -----------------------------------------------------------------------------------------------

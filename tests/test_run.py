@@ -272,3 +272,25 @@ def test_ctrl_c_reaches_the_command_once(environment: dict[str, str]) -> None:
     terminal.type(b"\x03")
     terminal.until(b"interrupts: 1")
     assert terminal.wait() == 0
+
+
+def test_where_nobody_can_be_told_the_status_is_still_the_commands(environment: dict[str, str]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    told = subprocess.run(
+        [*VDIAG, "--", "sh", "-c", "exit 5"], env=environment, timeout=DEADLINE, check=False,
+        stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=writing,
+    )  # fmt: skip
+    os.close(writing)
+    assert told.returncode == 5
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="the system has no disk that is always full")
+def test_a_full_disk_changes_no_status(environment: dict[str, str]) -> None:
+    for words, status in ((["--", "sh", "-c", "exit 5"], 5), (["--no-such-option"], 2)):
+        with open("/dev/full", "wb") as full:
+            told = subprocess.run(
+                [*VDIAG, *words], env=environment, timeout=DEADLINE, check=False,
+                stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=full,
+            )  # fmt: skip
+        assert told.returncode == status

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import gc
+import sys
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TextIO
 
 if TYPE_CHECKING:
     import click
@@ -29,14 +30,14 @@ def run(arguments: Sequence[str] | None = None, console: Console | None = None) 
         console.stdout.flush()
         return status
     except BrokenPipeError:
-        _silence(console)
+        _silence(console.stdout if console else sys.stdout)
         return BROKEN_PIPE
     except KeyboardInterrupt:
         return INTERRUPTED
     except Exception as error:
         if console is None:
             raise
-        _own_fault(error, console)
+        own_fault(error, console)
         return FAULT
 
 
@@ -45,9 +46,10 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
 
     from vdiag.cli.commands import main
 
+    console.words = list(sys.argv[1:] if arguments is None else arguments)
     try:
         status = main.main(
-            args=None if arguments is None else list(arguments),
+            args=list(console.words),
             prog_name="vdiag",
             standalone_mode=False,
             obj=console,
@@ -71,23 +73,32 @@ def _run(arguments: Sequence[str] | None, console: Console) -> int:
 
 
 def _refused(error: click.ClickException, console: Console) -> int:
-    """Says what is wrong with the call, which may quote a hostile name; the exit status."""
+    """Says what is wrong with the call, which may quote a hostile name or a secret; the exit status."""
     from io import StringIO
 
-    from vdiag.render.page import harmless
+    from vdiag.cli.redaction import before_parsing
 
+    before_parsing(console)
     said = StringIO()
     error.show(file=said)
-    console.stderr.write(harmless(console.said(said.getvalue())))
+    console.stderr.write(console.quoting(said.getvalue()))
     return 2
 
 
-def _own_fault(error: Exception, console: Console) -> None:
+def own_fault(error: Exception, console: Console) -> None:
+    """Says what went wrong, if anybody can be told."""
+    try:
+        _tell_fault(error, console)
+    except OSError:
+        _silence(console.stderr)
+
+
+def _tell_fault(error: Exception, console: Console) -> None:
     """One line about what went wrong; an OSError is the system's answer, anything else our mistake."""
     if console.env.get("VDIAG_DEBUG"):
         import traceback
 
-        console.stderr.write(console.said(traceback.format_exc()))
+        console.stderr.write(console.quoting(traceback.format_exc()))
     if isinstance(error, OSError):
         console.say(f"{error.filename or 'reading or writing'}: {error.strerror or error}")
         return
@@ -95,13 +106,12 @@ def _own_fault(error: Exception, console: Console) -> None:
     console.say(f"internal error: {said} (please report; VDIAG_DEBUG=1 shows the traceback)")
 
 
-def _silence(console: Console | None) -> None:
-    """Points standard output nowhere, so that the interpreter's last flush does not complain either."""
+def _silence(stream: TextIO) -> None:
+    """Points a stream nowhere, so that the interpreter's last flush does not complain either."""
     import contextlib
     import os
-    import sys
 
     with contextlib.suppress(OSError, ValueError, AttributeError):
         nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, (console.stdout if console else sys.stdout).fileno())
+        os.dup2(nowhere, stream.fileno())
         os.close(nowhere)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, BinaryIO, TextIO
 
@@ -37,6 +37,7 @@ class Console:
     stdout_is_terminal: bool = False
     stderr_is_terminal: bool = False
     redaction: Redaction | None = None  # set by --redact: what is said passes through it
+    words: Sequence[str] = ()  # of the call, which messages quote
 
     @classmethod
     def of_process(cls) -> Console:
@@ -84,10 +85,17 @@ class Console:
 
         Further lines stand as they are, so that commands in them can be copied.
         """
-        from vdiag.render.page import harmless
-
-        self.stderr.write(f"vdiag: {harmless(self.said(message))}\n")
+        self.stderr.write(f"vdiag: {self.quoting(message)}\n")
         self.stderr.flush()
+
+    def quoting(self, message: str) -> str:
+        """A message that may quote words of the call, which can neither break its rows nor reach the terminal."""
+        from vdiag.render.page import harmless, one_row
+
+        for word in self.words:
+            if one_row(word) != word:
+                message = message.replace(word, one_row(word))
+        return harmless(self.said(message))
 
     def said(self, message: str) -> str:
         """A message as it may be shown."""

@@ -71,13 +71,15 @@ def beside(name: str) -> str:
     """The file of nearly this name in the same folder, as a question; empty if there is none."""
     from difflib import get_close_matches
 
+    from vdiag.render.page import one_row
+
     folder, last = os.path.split(name)
     try:
         there = os.listdir(folder or ".")
     except OSError:
         return ""
     near = get_close_matches(last, there, 1, 0.8)
-    return f"; did you mean {os.path.join(folder, near[0])}?" if near else ""
+    return f"; did you mean {one_row(os.path.join(folder, near[0]))}?" if near else ""
 
 
 def near_ids(name: str, ids: Iterable[str]) -> list[str]:

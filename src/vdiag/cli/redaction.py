@@ -37,6 +37,15 @@ class Redaction:
             self._redactor.input(source.name)
             source.open = self._listener.hearing(source.open)
 
+    def called(self, words: Sequence[str]) -> None:
+        """Learns the folders in what a call names, since messages quote it; what `run` starts speaks for itself."""
+        if "run" in words:
+            at = words.index("--") if "--" in words else 0
+            words = [word for word in words[:at] or words if at or word.startswith("/")]
+        for word in words:
+            for name in (word, word.partition("=")[2]):
+                self._redactor.folder(name)
+
     def heard(self, data: bytes) -> None:
         """Learns the names in a piece of a log, by whole rows."""
         self._listener.heard(data)
@@ -101,8 +110,23 @@ def _pieces(data: bytes) -> Iterator[bytes]:
 def on_redact(context: click.Context) -> Redaction:
     """Turns redaction on before anything is said."""
     console: Console = context.find_root().obj
+    return _turned_on(console)
+
+
+def before_parsing(console: Console) -> None:
+    """Turns redaction on if a call asks for it that is so faulty that none of its options took effect."""
+    words = console.words[: console.words.index("--")] if "--" in console.words else console.words
+    if any(word.startswith("--redact") for word in words) or (
+        "report" in words and "--no-redact" not in words
+    ):
+        _turned_on(console)
+
+
+def _turned_on(console: Console) -> Redaction:
     if console.redaction is None:
         console.redaction = Redaction()
+        rules = console.env.get("VDIAG_RULES", "").split(os.pathsep)
+        console.redaction.called([*console.words, *rules])
     return console.redaction
 
 

@@ -64,7 +64,9 @@ class Renderer(Protocol):
               "workflow.")  # fmt: skip
 @click.option("--for", "form", type=click.Choice(FORMS),
               help="Fill the sections of this project's bug report form.")  # fmt: skip
-@click.option("--output", "-o", metavar="FILE", type=click.Path(), help="Write to this file.")
+@click.option(
+    "--output", "-o", metavar="FILE", type=click.Path(), help="Write to this file. `-`: standard output."
+)
 @click.option("--redact/--no-redact", default=True, is_eager=True, callback=_on_redact,
               help="Replace secrets, names, addresses and prompts by pseudonyms. Default: they are replaced.")  # fmt: skip
 @redact_map
@@ -94,6 +96,7 @@ def report(
         raise click.UsageError("--redact-map does not go with --no-redact: there is nothing to map.")
     if form is not None and format_ != "markdown":
         raise click.UsageError("--for fills a form in Markdown; --format does not go with it.")
+    output = None if output == "-" else output
     names = without_lines(files)[0]
     if output is not None and any(_same(output, name) for name in names):
         raise click.UsageError(f"-o {output} is one of the logs.")
@@ -128,6 +131,12 @@ def _rendered(console: Console, read: Read, names: list[str], format_: str) -> s
         from vdiag.render import workflow
 
         paths = workflow.paths_in(read.report, console.env.get("GITHUB_WORKSPACE", ""))
+        if (
+            console.redaction is not None
+        ):  # GitHub needs the path as it is, unless it tells a secret or a person
+            from vdiag.redact import Redactor
+
+            paths = [path if Redactor().text(path) == path else "" for path in paths]
         return workflow.render(console.redacted(read.report), paths)
     module = {"markdown": "markdown", "html": "html", "vllm": "bugform"}[format_]
     renderer = cast(Renderer, importlib.import_module(f"vdiag.render.{module}"))

@@ -43,6 +43,8 @@ def run(console: Console, /, command: tuple[str, ...], **options: Any) -> int:
     The exit status is the command's (128 + N if signal N ended it). Signals reach it. The diagnosis reads the last
     8 MiB of what it printed.
     """
+    if console.redaction is not None:
+        console.redaction.called(command[:1])
     program = shutil.which(command[0])
     if program is None:
         found = os.path.exists(command[0])
@@ -56,7 +58,12 @@ def run(console: Console, /, command: tuple[str, ...], **options: Any) -> int:
     begun = int(time.time())
     status = wrapped.wait()
     if status:
-        _diagnose(console, command[0], wrapped, status, begun, **options)
+        from vdiag.cli import own_fault
+
+        try:
+            _diagnose(console, command[0], wrapped, status, begun, **options)
+        except Exception as error:  # the status is the command's, whatever becomes of the diagnosis
+            own_fault(error, console)
     return 128 - status if status < 0 else status
 
 

@@ -9,6 +9,7 @@ import contextlib
 import io
 import os
 import select
+import signal
 import subprocess
 import tempfile
 import time
@@ -110,16 +111,32 @@ class Running(io.RawIOBase):
             raise OSError(self.complaint or f"{self._name} ended with status {status}")
 
     def _too_long(self) -> None:
-        self._process.kill()
+        self._kill()
         raise TimeoutError(f"{self._name} took longer than {self._limit:g} s")
 
     def close(self) -> None:
         if not self.closed:
-            if self._process.poll() is None:
-                with contextlib.suppress(OSError):
-                    self._process.kill()
+            self._kill()
             with contextlib.suppress(subprocess.TimeoutExpired):  # one that hangs in the kernel stays
                 self._process.wait(1.0)
             self._pipe.close()
             self._errors.close()
         super().close()
+
+    def _kill(self) -> None:
+        """Kills the program, if it still runs, with those that it started."""
+        if self._process.poll() is not None:
+            return
+        for pid in [self._process.pid, *_started_by(self._process.pid)]:
+            with contextlib.suppress(OSError):
+                os.kill(pid, signal.SIGKILL)
+
+
+def _started_by(pid: int) -> list[int]:
+    """The processes below one, where the kernel tells them."""
+    try:
+        with open(f"/proc/{pid}/task/{pid}/children", encoding="ascii") as file:
+            children = [int(child) for child in file.read().split()]
+    except OSError:
+        return []
+    return [below for child in children for below in (child, *_started_by(child))]

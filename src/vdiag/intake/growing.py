@@ -100,6 +100,8 @@ class GrowingFile:
         except OSError:
             return False  # renamed, and the new one is not there yet
         if (there.st_dev, there.st_ino) != (here.st_dev, here.st_ino):
+            if not stat.S_ISREG(there.st_mode):
+                return False  # a folder, or a pipe, which would be waited for: no log that was rotated
             if here.st_size > self._file.tell():
                 return True  # the writer used the old file once more: read on in it
             with contextlib.suppress(OSError):

@@ -34,6 +34,9 @@ class Source(msgspec.Struct):
     size: int | None = None
     gaps: list[Gap] = []  # what is known to be missing before it is read
 
+    def __post_init__(self) -> None:
+        self.name = self.name.replace("\r", "\\r").replace("\n", "\\n")  # a name stands on one row
+
 
 def sources(paths: Sequence[str], stdin: BinaryIO, *, joined: bool = True) -> tuple[list[Source], list[str]]:
     """The inputs named on a command line (`-` is standard input), and what is wrong with the others.

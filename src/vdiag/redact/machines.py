@@ -30,7 +30,7 @@ _ACCOUNT = re.compile(
     r"(\barn:aws[\w-]*:[\w-]*:[\w-]*:|(?<![\d.])(?=\d{12}\.dkr\.ecr\.)|\baws_account_id\W{1,4}|\"?AccountId\W{1,4})(\d{12})(?!\d)"
 )
 _EMAIL = re.compile(
-    r"(?<![\w.+%-])[^\W_](?:[\w.+-]|%(?!40))*(?:@|%40|\\u0040)(?:[^\W_](?:(?:[^\W_]|-)*[^\W_])?\.)+[^\W\d_]{2,}(?![\w-])"
+    r"(?<![^\W_])(?<![^\W_][\w.+%-])[^\W_](?:[\w.+-]|%(?!40)){0,1024}(?:@|%40|\\u0040)(?:[^\W_](?:(?:[^\W_]|-)*[^\W_])?\.)+[^\W\d_]{2,}(?![\w-])"
 )
 _NO_EMAIL = re.compile(
     r"git@git(?:hub|lab)\.com|.*\.(?:service|socket|timer|scope|slice|mount|target|so|py|js|json)$|.*@sha256"

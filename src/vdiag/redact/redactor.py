@@ -30,6 +30,8 @@ class Redactor:
     def __init__(self, keep: Collection[str] = ()) -> None:
         self._book = Book(keep)
         self._inputs: list[str] = []  # their names
+        self._folders: set[str] = set()
+        self._folder: re.Pattern[str] | None = None  # any of them, where a path begins
         self._widths: set[int] = set()  # that rows of the log were cut at
 
     def learn(self, text: str) -> None:
@@ -54,6 +56,18 @@ class Redactor:
         if paths.telling(name):
             self._inputs.append(name)
 
+    def folder(self, name: str) -> None:
+        """Takes in the folders of a path, and the path as a folder: they are replaced wherever a path begins so."""
+        if "://" in name or not paths.telling(name):
+            return
+        last = max(name.rfind("/"), name.rfind("\\")) + 1
+        for folder in (name[:last], name + name[last - 1 : last]):
+            if paths.named(folder, Book()) != folder:
+                self._folders.add(folder)
+        if self._folders:
+            longest = "|".join(map(re.escape, sorted(self._folders, key=len, reverse=True)))
+            self._folder = re.compile(rf"(?<![\w./\\-])(?:{longest})")
+
     def known(self) -> list[tuple[str, str]]:
         """Kind and value of what was told so far, in the order it came."""
         return self._book.known()
@@ -72,6 +86,8 @@ class Redactor:
         for name in self._inputs:
             if name in text:
                 text = text.replace(name, paths.named(name, self._book))
+        if self._folder is not None:
+            text = self._folder.sub(lambda found: paths.named(found[0], self._book), text)
         text = torn.uncoloured(text)
         if wrapped := wrap.joined(text, self._widths):
             text = wrapped.again(self._made(pem.replace(wrapped.text, self._book)))

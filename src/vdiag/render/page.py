@@ -7,15 +7,21 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 WIDEST = 120  # columns of prose; the eye loses longer lines
 
 # Colours a log brought along carry no meaning here; any other control sequence is shown, not obeyed.
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
+# So is what is unseen or no character at all; what joins letters and emoji stays (ZWJ, ZWNJ, variants).
 _HARMFUL = re.compile(
-    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\ud800-\udfff]"
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\u00ad\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b\u200e\u200f"
+    "\u2028-\u202e\u2060-\u206f\u3164\ufdd0-\ufdef\ufeff\uffa0\ufff0-\ufffb\ufffe\uffff\ud800-\udfff]"
 )
+_BEYOND = re.compile(
+    "[\U00010000-\U0010ffff]"
+)  # looked at one by one: they are rare, and a set of them is slow
+_UNSEEN = (range(0x1BCA0, 0x1BCA4), range(0x1D173, 0x1D17B), range(0xE0000, 0xE1000))
 
 # What a stream is given instead where its encoding has no blocks and rules; anything else becomes a question mark.
 _IN_ASCII = str.maketrans("▁▂▃▄▅▆▇█░▒▓─│·…", "_.-:=+*#.:#-|..")
@@ -26,12 +32,17 @@ _BREAKS = ",;&|"
 
 def harmless(text: str) -> str:
     """One line or several; control, direction-changing and invisible characters written out as `\\x1b`."""
-    return _HARMFUL.sub(_written_out, _COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
+    return _written(_COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "), _visible)
 
 
 def spelled(json: str) -> str:
     """JSON that says the same and holds no character that a terminal obeys or nobody sees."""
-    return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
+    return _written(json, _in_json)
+
+
+def one_row(text: str) -> str:
+    """A name on one row, whatever line ends it holds."""
+    return text.replace("\r", "\\r").replace("\n", "\\n")
 
 
 def in_ascii(text: str) -> str:
@@ -48,9 +59,27 @@ def shows_blocks(encoding: str | None) -> bool:
     return True
 
 
-def _written_out(found: re.Match[str]) -> str:
-    code = ord(found[0])
-    return f"\\x{code:02x}" if code < 256 else f"\\u{code:04x}"
+def _written(text: str, how: Callable[[int], str]) -> str:
+    """The text with what is obeyed or unseen in it written out by its code."""
+    text = _HARMFUL.sub(lambda found: how(ord(found[0])), text)
+    if text.isascii():
+        return text
+    return _BEYOND.sub(lambda found: how(ord(found[0])) if _is_unseen(ord(found[0])) else found[0], text)
+
+
+def _is_unseen(code: int) -> bool:
+    return code & 0xFFFE == 0xFFFE or any(code in codes for codes in _UNSEEN)
+
+
+def _visible(code: int) -> str:
+    return f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+def _in_json(code: int) -> str:
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
 
 
 def cells(text: str) -> int:

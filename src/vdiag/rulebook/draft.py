@@ -20,6 +20,9 @@ MOST_ROWS = 12  # rows of the message that become the example
 TODO = "TODO"
 
 _EXCEPTION = re.compile(r"^(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Exit|Interrupt|Warning|Fault): ")
+_BLANK = re.compile(
+    "[\u115f\u1160\u17b4\u17b5\u180b-\u180f\u3164\uffa0\U000e0100-\U000e01ef]"
+)  # Python prints them
 _ADVICE = re.compile(r"(?<=[.;)]) (?:Try|Please|Consider|See|If you|You (?:can|may)|Use) ")
 _VARIES = re.compile(
     r"""(?P<gib>(?<![\w.])-?\d[\d,]*(?:\.\d+)?\ ?(?:[KMGTkmgt]i?B|bytes)\b)
@@ -257,7 +260,7 @@ def _conditions(origin: Origin) -> Iterator[str]:
 
 def _item(rows: list[str]) -> Iterator[str]:
     """A list item of one or several rows, as a block where YAML can hold it as one."""
-    if len(rows) == 1 or rows[0][:1].isspace() or any(not row.isprintable() for row in rows):
+    if len(rows) == 1 or rows[0][:1].isspace() or not all(map(_is_seen, rows)):
         yield f"    - {_quoted(chr(10).join(rows))}"
         return
     yield "    - |-"
@@ -267,8 +270,12 @@ def _item(rows: list[str]) -> Iterator[str]:
 def _quoted(text: str) -> str:
     """A YAML scalar in double quotes, as JSON's are; what cannot be seen is spelled out."""
     shown = json.dumps(text, ensure_ascii=False)
-    if shown.isprintable():
+    if _is_seen(shown):
         return shown
     return "".join(
-        c if c.isprintable() else f"\\u{ord(c):04x}" if c <= "\uffff" else f"\\U{ord(c):08x}" for c in shown
+        c if _is_seen(c) else f"\\u{ord(c):04x}" if c <= "\uffff" else f"\\U{ord(c):08x}" for c in shown
     )
+
+
+def _is_seen(text: str) -> bool:
+    return text.isprintable() and (text.isascii() or not _BLANK.search(text))

@@ -7,9 +7,6 @@ from html import escape
 
 from vdiag.render.page import harmless
 
-# What `harmless` leaves and a page had better write out: unseen, turning the text around, or no character at all.
-_NONE = "".join(chr(plane << 16 | last) for plane in range(17) for last in (0xFFFE, 0xFFFF))
-_UNSEEN = re.compile(f"[\u00ad\u061c\u180e\ufdd0-\ufdef\U000e0000-\U000e007f{_NONE}]")
 _LINK = re.compile(r"https?://[!-~]+")
 
 
@@ -21,10 +18,7 @@ class Html(str):
 
 def text(given: str) -> Html:
     """A stranger's text: escaped, with every character visible or written out as `\\x1b`."""
-    shown = harmless(given)
-    if not shown.isascii():
-        shown = _UNSEEN.sub(lambda found: f"\\u{ord(found[0]):04x}", shown)
-    return Html(escape(shown))
+    return Html(escape(harmless(given)))
 
 
 def element(tag: str, /, *children: str, **attributes: object) -> Html:
