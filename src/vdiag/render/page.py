@@ -29,6 +29,11 @@ def harmless(text: str) -> str:
     return _HARMFUL.sub(_written_out, _COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "))
 
 
+def one_line(text: str) -> str:
+    """The text with its line ends written out: a name with one must not begin a line of its own."""
+    return text.replace("\n", "\\x0a")
+
+
 def spelled(json: str) -> str:
     """JSON that says the same and holds no character that a terminal obeys or nobody sees."""
     return _HARMFUL.sub(lambda found: f"\\u{ord(found[0]):04x}", json)
