@@ -70,7 +70,7 @@ def test_metrics_are_replaced_whole_and_nothing_else_is_left(tmp_path: Path) -> 
     log, target = tmp_path / "vllm.log", tmp_path / "m" / "vllm.prom"
     log.write_bytes(OOM)
     target.parent.mkdir()
-    target.write_text("old 1\n")
+    target.write_text("# HELP vdiag_old x\nold 1\n")
     assert made("--prometheus", target, log)[0] == 1
     assert "old" not in target.read_text()
     assert [path.name for path in target.parent.iterdir()] == ["vllm.prom"]

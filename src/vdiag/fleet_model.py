@@ -120,10 +120,11 @@ class News(msgspec.Struct):
     """What came since the last run that ended."""
 
     since: str  # when that was, in UTC; empty: this is the first
-    causes: list[New]
+    causes: list[New]  # new ones first, then those with most; at most 200
     nodes: list[str]  # on which something failed for the first time
     read: int  # replicas that had something new
     bytes: int  # that were read of them
+    cause_count: int  # how many causes are new or have become more
 
 
 class Total(msgspec.Struct):

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 FORMATS = ("terminal", "json", "jsonl", "csv", "html")
 ENGINES = ("local", "ray")
 SMALL = 1 << 14  # bytes that a log counts at least in the progress: it costs its start, too
+MOST_LOST = 50  # listed of folders that cannot be read
 LISTING = ("jsonl", "csv")  # formats that print every row
 
 EXAMPLES = """\b
@@ -108,6 +109,7 @@ def fleet(
     from vdiag.fleet.found import find
     from vdiag.fleet.run import StateError
     from vdiag.fleet.task import Settings
+    from vdiag.render.page import one_line
 
     if address is not None and engine != "ray":
         raise click.UsageError("--address goes with --engine ray.")
@@ -121,7 +123,7 @@ def fleet(
         logging.NullHandler()
     )  # what libraries log while they look is not the user's affair; what fails is said
     found = find(paths, _pattern(name))
-    faults += found.problems
+    faults += [one_line(problem) for problem in found.problems]
     for fault in faults:
         console.say(fault)
     if not found.tasks:
@@ -147,7 +149,8 @@ def fleet(
         return ExitStatus.USAGE
     if read.fleet.failed:
         return ExitStatus.DIAGNOSED
-    return ExitStatus.NO_ANSWER if read.fleet.unread or read.fleet.cut_short else ExitStatus.OK
+    lacking = read.fleet.unread or read.fleet.cut_short or found.lost
+    return ExitStatus.NO_ANSWER if lacking else ExitStatus.OK
 
 
 def _remembering(
@@ -211,7 +214,9 @@ def _read(
     totals = folded.totals() if state is None else state.totals()
     if state is not None:
         fleet.news = state.news()
-    fleet.notes += [f"could not be read: {lost}" for lost in found.lost]
+    fleet.notes += [f"could not be read: {lost}" for lost in found.lost[:MOST_LOST]]
+    if len(found.lost) > MOST_LOST:
+        fleet.notes.append(f"{len(found.lost) - MOST_LOST} more folders and links could not be read")
     if interrupted:
         fleet.interrupted = True
         fleet.notes.insert(
@@ -228,17 +233,37 @@ def _write(console: Console, path: str, read: _Read) -> bool:
     """Writes the metrics, whole or not at all; False if that failed, which is said."""
     from vdiag.render import fleet_metrics
 
-    draft = f"{path}.{os.getpid()}.tmp"  # of another ending than `.prom`, which alone is read
+    told = fleet_metrics.render(read.fleet, read.totals, time.time())
     try:
-        with open(draft, "w", encoding="utf-8") as file:
-            file.write(fleet_metrics.render(read.fleet, read.totals, time.time()))
-        os.replace(draft, path)
+        if os.path.exists(path) and not os.path.isfile(path):  # a pipe, or /dev/stdout: it is not replaced
+            with open(path, "w", encoding="utf-8") as file:
+                file.write(told)
+            return True
+        path = os.path.realpath(path)  # a link stays
+        if os.path.exists(path) and os.path.getsize(path):
+            with open(path, "rb") as before:
+                if before.read(len(fleet_metrics.HEAD)) != fleet_metrics.HEAD.encode():
+                    raise OSError(None, "is there already, and was not written by vdiag fleet")
+        _replace(path, told)
     except OSError as error:
         console.say(f"{path}: {error.strerror or error}")
-        with suppress(OSError):
-            os.unlink(draft)
         return False
     return True
+
+
+def _replace(path: str, text: str) -> None:
+    """A file with another text, at once. OSError."""
+    draft = f"{path}.{os.getpid()}.tmp"  # of another ending than `.prom`, which alone is read
+    with suppress(FileNotFoundError):
+        os.unlink(draft)  # of a run that was killed
+    try:
+        with open(draft, "x", encoding="utf-8") as file:
+            file.write(text)
+        os.replace(draft, path)
+    except BaseException:
+        with suppress(OSError):
+            os.unlink(draft)
+        raise
 
 
 def _print(

@@ -179,7 +179,7 @@ def _cause(tally: _Tally) -> Cause:
         nodes=[Place(name, count) for name, count in nodes[:MOST_NODES]],
         node_count=len(nodes),
     )
-    if made.rule is None and made.example.line:
+    if made.rule is None and made.example.line and made.example.input.isprintable():
         made.draft = f"vdiag rules new --from {shlex.quote(f'{made.example.input}:{made.example.line}')}"
     return made
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 from vdiag.fleet.names import named
 from vdiag.fleet.remote import RemoteError, is_url, objects
 from vdiag.fleet.task import Task
+from vdiag.fleet.texts import valid
 from vdiag.intake.folders import is_log, walk
 from vdiag.intake.rotated import sets
 
@@ -20,6 +21,7 @@ _NO_LOG = re.compile(
     r"\.(?:py|sh|md|html?|css|js|ya?ml|toml|cfg|ini|conf|safetensors|bin|pt|png|jpe?g|pdf|whl|jar|parquet|db)$",
     re.IGNORECASE,
 )
+DEEPEST = 200  # folders under the one that was named
 
 
 class File(NamedTuple):
@@ -37,7 +39,7 @@ class Found(NamedTuple):
     tasks: list[Task]
     files: dict[str, File]  # by path
     problems: list[str]  # what the call is to blame for
-    lost: list[str]  # folders that cannot be read
+    lost: list[str]  # folders and links that cannot be read
 
 
 def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
@@ -48,14 +50,15 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
     lost: list[str] = []
     for path in paths:
         try:
-            before = len(files)
+            came = False
             for file, identity in _files(path, lost):
+                came = True
                 if identity is not None:
                     if identity in known:
                         continue
                     known.add(identity)
                 files.setdefault(file.path, file)
-            if len(files) == before and not known:
+            if not came:
                 problems.append(f"{path}: no log in it")
         except RemoteError as error:
             problems.append(f"{path}: {error}")
@@ -65,7 +68,7 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
     tasks: list[Task] = []
     for group in sets(names):
         members = [files[names[i]] for i in group]
-        newest = members[-1].path
+        newest = valid(members[-1].path)
         own = named(newest, name)
         tasks.append(
             Task(
@@ -84,34 +87,57 @@ _Identified = tuple[File, "tuple[int, int] | None"]
 
 
 def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
-    if is_url(path):
+    if is_url(path) and ("://" in path or not os.path.lexists(path)):
         whole = any(sign in path for sign in "*?[")
         for found in objects(path):
             if found.url == path or whole or not _NO_LOG.search(found.url.split("::")[0]):
                 yield File(found.url, found.size, found.changed, found.mark), None
         return
     if not os.path.lexists(path) and any(sign in path for sign in "*?["):
-        fitting = sorted(glob.glob(path, recursive=True))
+        fitting = sorted(_fitting(path))
         if not fitting:
             raise FileNotFoundError(2, "no file fits this pattern", path)
         for one in fitting:
-            if os.path.isfile(one):
-                yield _local(one, os.stat(one))
+            yield from _local(one)
         return
     info = os.stat(path)
     if not stat.S_ISDIR(info.st_mode):
         if not stat.S_ISREG(info.st_mode):
             raise OSError(None, "is no file")
-        yield _local(path, info)
+        yield from _local(path)
         return
     os.scandir(path).close()
     unread: list[OSError] = []
-    for entry in walk(path, unread):
+    for entry in walk(path, unread, DEEPEST):
         if BUNDLE.search(entry.name) or is_log(entry):
-            yield _local(entry.name, os.stat(entry.name))
+            yield from _local(entry.name)
     lost += [f"{error.filename}: {error.strerror}" for error in unread]
 
 
-def _local(path: str, info: os.stat_result) -> _Identified:
-    mark = f"{info.st_dev}:{info.st_ino}:{info.st_mtime_ns}"
-    return File(path, info.st_size, info.st_mtime, mark), (info.st_dev, info.st_ino)
+def _local(path: str) -> Iterator[_Identified]:
+    """A file, unless it has gone since it was listed, or is none."""
+    try:
+        info = os.stat(path)
+    except OSError:
+        return
+    if stat.S_ISREG(info.st_mode):
+        mark = f"{info.st_dev}:{info.st_ino}:{info.st_mtime_ns}"
+        name = (
+            os.path.join(os.curdir, path) if is_url(path) else path
+        )  # `ab::c.log` is no URL, if it lies here
+        yield File(name, info.st_size, info.st_mtime, mark), (info.st_dev, info.st_ino)
+
+
+def _fitting(pattern: str) -> set[str]:
+    """The paths that fit a pattern. `**` stands for folders, not for links to them, which may lead in a circle."""
+    parts = pattern.split(os.sep)
+    if "**" not in parts:
+        return set(glob.glob(pattern))
+    at = parts.index("**")
+    head, tail = "".join(part + os.sep for part in parts[:at]), os.sep.join(parts[at + 1 :]) or "*"
+    found: set[str] = set()
+    for top in glob.glob(head) if head else [os.curdir]:
+        for folder, folders, _ in os.walk(top):
+            folders[:] = [name for name in folders if not name.startswith(".")]
+            found |= _fitting(os.path.join(glob.escape(folder), tail))
+    return found if head else {path.removeprefix(os.path.join(os.curdir, "")) for path in found}

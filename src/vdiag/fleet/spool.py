@@ -18,7 +18,7 @@ class Spool:
     def __init__(self) -> None:
         self._file = tempfile.SpooledTemporaryFile(max_size=IN_MEMORY)  # noqa: SIM115  (lives as long as this)
         self._index: list[tuple[str, int, int]] = []
-        self._encode = msgspec.msgpack.Encoder().encode
+        self._encode = msgspec.msgpack.Encoder().encode  # texts of rows are valid
         self._decode = msgspec.msgpack.Decoder(Row).decode
 
     def add(self, row: Row) -> None:

@@ -19,14 +19,17 @@ import msgspec
 from vdiag.fleet.found import File
 from vdiag.fleet.known import Known, Part, recognise
 from vdiag.fleet.merge import merged
+from vdiag.fleet.remote import is_url
 from vdiag.fleet.run import StateError
 from vdiag.fleet.task import Done, Task
+from vdiag.fleet.texts import valid
 from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import causes
 from vdiag.fleet_model import UNREAD, New, News, Total
 
 VERSION = "1"
 MOST_NODES = 50  # listed of one cause
+MOST_NEW = 200  # causes with news that are listed
 APPLICATION = 0x76646961  # by which SQLite tells that a file is ours: "vdia"
 FOREIGN = "is there already, and is no state of vdiag fleet"
 OTHER_VERSION = "was written by another version of vdiag: name a new file"
@@ -77,7 +80,7 @@ class State:
         self._decode = msgspec.msgpack.Decoder(Done).decode
         try:
             os.close(os.open(path, os.O_CREAT | os.O_RDWR, 0o600))  # it quotes logs
-            self._db = sqlite3.connect(path, timeout=WAIT, isolation_level=None)
+            self._db = sqlite3.connect(os.path.abspath(path), timeout=WAIT, isolation_level=None)
             # The lock is held until the connection, or the process, ends.
             self._db.execute("PRAGMA locking_mode = EXCLUSIVE")
             self._db.execute("BEGIN EXCLUSIVE")
@@ -122,7 +125,7 @@ class State:
         for key, task in _keyed(tasks):
             parts = self._parts(key)
             known = recognise(task, parts, files) if parts else None
-            now = [Part(path, files[path].mark, files[path].size) for path in task.paths]
+            now = [Part(valid(path), files[path].mark, files[path].size) for path in task.paths]
             if known is not None and known.unchanged and (self._same_rules or not known.complete):
                 self._unchanged.append(key)
                 continue
@@ -225,9 +228,10 @@ class State:
             new.replicas += 1
             if node and node not in new.nodes and len(new.nodes) < MOST_NODES:
                 new.nodes.append(node)
+        for cause, told in self._db.execute("SELECT cause, sum(told) FROM cause GROUP BY cause"):
+            if cause in found:
+                found[cause].before = told
         for cause, new in found.items():
-            told = self._db.execute("SELECT sum(told) FROM cause WHERE cause = ?", (cause,)).fetchone()
-            new.before = int(told[0] or 0)
             new.title = titles[cause].text() or new.title
         nodes = self._db.execute(
             "SELECT node FROM cause WHERE node != '' AND severity = 'fatal'"
@@ -236,7 +240,14 @@ class State:
         causes_ = sorted(
             found.values(), key=lambda new: (new.before > 0, -new.times, new.rule or "", new.fingerprint)
         )
-        return News(self._meta("ended"), causes_, [node for (node,) in nodes], self._read, self._bytes)
+        return News(
+            self._meta("ended"),
+            causes_[:MOST_NEW],
+            [node for (node,) in nodes],
+            self._read,
+            self._bytes,
+            len(causes_),
+        )
 
     def totals(self) -> list[Total]:
         """All failures so far by rule, those of logs that are gone as well."""
@@ -292,7 +303,8 @@ def _keyed(tasks: Iterable[Task]) -> Iterator[tuple[str, Task]]:
     bases = [place(task.name).base for task in known]
     often = Counter(bases)
     for base, task in zip(bases, known, strict=True):
-        yield (task.name if often[base] > 1 else base), task
+        name = task.name if often[base] > 1 else base
+        yield name if is_url(name) else os.path.abspath(name), task
 
 
 def _why(error: sqlite3.Error) -> str:

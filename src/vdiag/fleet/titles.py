@@ -21,7 +21,7 @@ class Titles:
 
     def add(self, title: str) -> None:
         """One more."""
-        if title == self._last:
+        if not title or title == self._last:
             return
         words = _WORD.findall(title)
         if not self._last:

@@ -13,8 +13,10 @@ import msgspec
 from vdiag.fleet.names import is_generic
 from vdiag.fleet.streams import SAMPLE, Watched, digest, exactly, open_at
 from vdiag.fleet.task import Done, Settings, Task
+from vdiag.fleet.texts import valid_texts
 from vdiag.fleet.unpacked import members
 from vdiag.fleet_model import Other, Row
+from vdiag.intake.folders import TOO_MUCH
 from vdiag.intake.formats import detect
 from vdiag.intake.rotated import Continued
 from vdiag.intake.sources import Source, SourceError
@@ -29,6 +31,7 @@ from vdiag.rulebook.schema import Rule
 CONTEXT = 1 << 20  # bytes before what is new that are read again
 LONGEST = 400  # characters of a quoted line
 TITLE = 200
+LATEST = 1e10  # seconds since 1970: a file of a later time has a clock that was never set
 MOST_OTHERS = 8
 _FAILING = (Verdict.DIAGNOSED, Verdict.UNRECOGNISED, Verdict.INCOMPLETE)
 _SPREAD = ("journald export", "journald verbose", "journald json-pretty")  # entries of many lines
@@ -53,7 +56,7 @@ class _Inputs(NamedTuple):
 def row(task: Task, matcher: Matcher, settings: Settings) -> Done:
     """What the log of a task came to. It raises nothing: what goes wrong is the row's error."""
     try:
-        return _row(task, matcher, settings)
+        return valid_texts(_row(task, matcher, settings))
     except (OSError, SourceError) as error:
         why = getattr(error, "strerror", None) or str(error)
     except MemoryError:
@@ -65,7 +68,7 @@ def row(task: Task, matcher: Matcher, settings: Settings) -> Done:
 
 def unread(task: Task, why: str) -> Done:
     """The row of a task that could not be read."""
-    return Done(_blank(task, why))
+    return valid_texts(Done(_blank(task, why)))
 
 
 def _blank(task: Task, error: str = "") -> Row:
@@ -216,7 +219,7 @@ def _told(task: Task, report: Report, reading: Reading | None = None, rules: Seq
         gap.what
         for read in report.inputs
         for gap in read.gaps
-        if gap.what.startswith(("could not be read", "reading ended early", "this "))
+        if gap.what.startswith(("could not be read", "reading ended early", "this ")) or TOO_MUCH in gap.what
     ]
     if broken:
         row.error = broken[0][:LONGEST]
@@ -278,7 +281,7 @@ def _place(done: Done, report: Report, task: Task, inputs: _Inputs) -> None:
         row.lines = max(row.lines - inputs.context.count(b"\n"), 0)
         if row.line and row.source == task.paths[inputs.first]:
             row.line += inputs.base
-    if row.source == task.name:
+    if row.source in (task.name, task.paths[-1]):
         row.source = ""
     first, last = parse(row.first_time), parse(row.last_time)
     done.first, done.last = _seconds(first, task.changed), _seconds(last, task.changed)
@@ -289,7 +292,7 @@ def _seconds(stamp: Stamp | None, near: float) -> float | None:
     """Seconds to put rows into an order; without a year, in the one closest to when the log was written last."""
     if stamp is None or stamp.kind == UPTIME:
         return None
-    if stamp.kind == YEARLESS and near:
+    if stamp.kind == YEARLESS and 0 < near < LATEST:
         return in_year_of(stamp, near)
     return stamp.seconds
 

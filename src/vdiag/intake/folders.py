@@ -22,6 +22,7 @@ MOST_BYTES = 4 << 30  # of all of them together, as they lie there
 MOST_ENTRIES = 20_000  # looked at
 DEEPEST = 8  # folders under the one that was named
 NAMED = 8  # names listed of what was left out
+TOO_MUCH = "because it holds too much to read at once"
 HEAD = 4096  # bytes by which a file is judged
 
 _SKIPPED_FOLDERS = {
@@ -90,7 +91,7 @@ def choose(
     gaps = missing
     if beyond:
         gaps.append(
-            Gap(what=f"left out of {of}, because it holds too much to read at once: {_listed(beyond, of)}",
+            Gap(what=f"left out of {of}, {TOO_MUCH}: {_listed(beyond, of)}",
                 command=f"vdiag {shlex.quote(beyond[0])}" if os.path.isfile(beyond[0]) else "")
         )  # fmt: skip
     if other and kept:
@@ -141,20 +142,28 @@ def _head(entry: Entry) -> bytes:
     return head
 
 
-def walk(folder: str, lost: list[OSError]) -> Iterator[Entry]:
+def walk(folder: str, lost: list[OSError], deepest: int = DEEPEST) -> Iterator[Entry]:
     """The files of a folder and those under it, in the order of their names. Links to folders are not followed.
 
-    A file that is there under two names (a link) comes once. Folders that cannot be read are added to `lost`.
+    A file that is there under two names (a link) comes once. Folders that cannot be read or lie too deep, and links
+    that lead nowhere, are added to `lost`.
     """
     known: set[tuple[int, int]] = set()
     for at, folders, files in os.walk(folder, onerror=lost.append):
         depth = at[len(folder) :].count(os.sep)
-        folders[:] = [] if depth >= DEEPEST else sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
+        folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
+        if depth >= deepest:
+            lost += [
+                OSError(None, f"lies more than {deepest} folders deep", os.path.join(at, f)) for f in folders
+            ]
+            folders.clear()
         for file in sorted(files):
             path = os.path.join(at, file)
             try:
                 info = os.stat(path)
-            except OSError:
+            except OSError as error:
+                if os.path.islink(path):
+                    lost.append(error)
                 continue
             if stat.S_ISREG(info.st_mode) and (info.st_dev, info.st_ino) not in known:
                 known.add((info.st_dev, info.st_ino))

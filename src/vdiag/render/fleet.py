@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdiag.fleet_model import Cause, Fleet, Row
 from vdiag.render import fleet_words as words
-from vdiag.render.page import Page, shorten
+from vdiag.render.page import Page, one_line, shorten
 from vdiag.render.sections import sentence
 
 CAUSES = 12  # shown
@@ -14,16 +14,26 @@ NODES = 6  # of one cause
 QUOTE = 160  # characters of an example
 
 
+class _Page(Page):
+    """A page where each sentence is one paragraph, whatever names stand in it."""
+
+    def prose(self, text: str, **how: str) -> None:
+        super().prose(one_line(text), **how)
+
+    def quote(self, text: str, **how: str) -> None:
+        super().quote(one_line(text), **how)
+
+
 def render(fleet: Fleet, *, width: int = 80, everything: bool = False) -> Page:
     """The whole page. `everything` shows all that the answer holds."""
-    page = Page(width)
+    page = _Page(width)
     page.prose(words.headline(fleet), style="bold red" if fleet.failed else "bold green")
     page.prose(words.read(fleet))
     if len(fleet.verdicts) > 1:
         page.prose(sentence("; ".join(words.verdicts(fleet))))
     if fleet.news is not None:
         page.heading("What is new")
-        for said in words.news(fleet.news):
+        for said in words.news(fleet.news, len(fleet.news.causes) if everything else CAUSES):
             page.prose(said, first="- ", indent="  ")
     if fleet.causes:
         page.heading("Causes")

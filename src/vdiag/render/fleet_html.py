@@ -42,7 +42,11 @@ def render(fleet: Fleet) -> str:
 def _news(fleet: Fleet) -> Html:
     if fleet.news is None:
         return Html()
-    return section("news", "What is new", listed([joined(said) for said in words.news(fleet.news)]))
+    return section(
+        "news",
+        "What is new",
+        listed([joined(said) for said in words.news(fleet.news, len(fleet.news.causes))]),
+    )
 
 
 def _table(anchor: str, title: str, causes: list[Cause]) -> Html:

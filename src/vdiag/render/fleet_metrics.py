@@ -8,6 +8,8 @@ from datetime import datetime
 from vdiag.fleet_model import UNREAD, Fleet, Total
 from vdiag.model import Verdict
 
+HEAD = "# HELP vdiag_"  # by which a file is known to be ours
+
 
 def render(fleet: Fleet, totals: Sequence[Total], now: float) -> str:
     """The whole file. `totals` are all failures so far; `now` is in seconds since 1970."""

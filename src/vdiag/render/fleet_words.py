@@ -71,8 +71,8 @@ def nodes(cause: Cause, most: int) -> str:
     return ", ".join(told) + (f" and {more} more" if more > 0 else "")
 
 
-def news(told: News) -> list[str]:
-    """What is new since the last run, a sentence each."""
+def news(told: News, most: int) -> list[str]:
+    """What is new since the last run, a sentence each; of causes `most`."""
     if not told.since:
         return [
             f"This is the first run with this state: {counted(told.read, 'replica')} read, all of it new."
@@ -80,7 +80,8 @@ def news(told: News) -> list[str]:
     said = [
         f"Since {told.since}: {counted(told.read, 'replica')} had something new ({size_words(told.bytes)})."
     ]
-    for item in told.causes:
+    shown = told.causes[:most]
+    for item in shown:
         what = item.rule or item.fingerprint
         fresh = (
             f"new, {counted(item.times, 'time')}"
@@ -89,6 +90,8 @@ def news(told: News) -> list[str]:
         )
         on = f", on {', '.join(item.nodes[:5])}{' …' if len(item.nodes) > 5 else ''}" if item.nodes else ""
         said.append(f"{item.title} ({what}): {fresh}{on}.")
+    if told.cause_count > len(shown):
+        said.append(f"{counted(told.cause_count - len(shown), 'further cause')} with something new.")
     if told.nodes:
         said.append(f"Nodes with a failure for the first time: {', '.join(told.nodes[:10])}"
                     f"{' …' if len(told.nodes) > 10 else ''}.")  # fmt: skip

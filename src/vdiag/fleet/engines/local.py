@@ -8,52 +8,68 @@ import signal
 from collections.abc import Iterable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ProcessPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from multiprocessing.context import BaseContext
 
+from vdiag.fleet.engines import EngineError
 from vdiag.fleet.task import Done, Settings, Task
 from vdiag.fleet.work import unread
 from vdiag.fleet.worker import begin, work
 
+OPEN = 4  # files, at most, that a process of a pool keeps open in its parent
 AHEAD = 2  # portions for each process that are handed out before their turn
+NO_PROCESS = "no process that reads can be started"
 KILLED = "the process that read it was killed, also when it was tried alone: is there too little memory?"
 
 
 def run(tasks: Iterable[list[Task]], settings: Settings) -> Iterator[list[Done]]:
-    """The rows of each portion of tasks, as they come. Closing the iterator ends the processes.
+    """The rows of each portion of tasks, as they come. EngineError. Closing the iterator ends the processes.
 
-    No log is read in this process, whatever the number of jobs: what takes too much memory takes a worker with it.
-    A task whose process is killed is tried once more, alone, then becomes a row.
+    No log is read in this process, whatever the number of jobs: what takes too much memory takes a worker with it,
+    and with that all that the others held. It is read again, each task by itself; one that was lost by itself
+    already is tried once more, alone, then becomes a row.
     """
-    jobs = settings.jobs or cores()
+    jobs = _room(settings.jobs or cores())
     waiting = iter(tasks)
-    more = True
-    while more:
-        suspects: list[list[Task]] = []
+    again: list[list[Task]] = []
+    more, begun = True, False
+    while more or again:
+        lost: list[list[Task]] = []
         with _pool(jobs, settings) as pool:
             flying: dict[Future[list[Done]], list[Task]] = {}
-            while not suspects:
-                while more and not suspects and len(flying) < AHEAD * jobs:
-                    following = next(waiting, None)
-                    more = following is not None
-                    if following is not None and not _submit(pool, following, flying):
-                        suspects.append(following)
+            while not lost:
+                while not lost and len(flying) < AHEAD * jobs:
+                    following = again.pop() if again else next(waiting, None)
+                    if following is None:
+                        more = False
+                        break
+                    try:
+                        flying[_submitted(pool, following)] = following
+                    except BrokenProcessPool:
+                        lost.append(following)
+                    except OSError:  # no further process can be started
+                        lost.append(following)
+                        jobs = max(jobs // 2, 1)
                 if not flying:
                     break
                 for future in wait(flying, return_when=FIRST_COMPLETED).done:
                     portion = flying.pop(future)
                     if isinstance(future.exception(), BrokenProcessPool):
-                        suspects.append(portion)
+                        lost.append(portion)
                     else:
+                        begun = True
                         yield future.result()
             wait(flying, timeout=10)  # of a pool that broke all fail, but what was done before is done
             for future, portion in flying.items():
                 if future.done() and future.exception() is None:
                     yield future.result()
                 else:
-                    suspects.append(portion)
-        for portion in suspects:
-            for task in portion:
-                yield [_alone(task, settings)]
+                    lost.append(portion)
+        for portion in lost:
+            if len(portion) > 1:
+                again += [[task] for task in portion]
+            else:
+                yield [_alone(portion[0], settings, begun)]
 
 
 def cores() -> int:
@@ -64,44 +80,58 @@ def cores() -> int:
         return os.cpu_count() or 1
 
 
-def _submit(
-    pool: ProcessPoolExecutor, portion: list[Task], flying: dict[Future[list[Done]], list[Task]]
-) -> bool:
-    """Hands a portion out; False if the pool is broken."""
+def _room(jobs: int) -> int:
+    """That many processes, or as many as there may be open files for; their limit is raised as far as it goes."""
+    try:
+        import resource
+    except ImportError:  # not on every system
+        return jobs
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with suppress(OSError, ValueError):
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+    return jobs if most == resource.RLIM_INFINITY else min(jobs, max(most // OPEN, 1))
+
+
+def _submitted(pool: ProcessPoolExecutor, portion: list[Task]) -> Future[list[Done]]:
+    """Hands a portion out. BrokenProcessPool, and OSError where no process can be started."""
     with _without_interrupts():
         try:
-            flying[pool.submit(work, portion)] = portion
+            return pool.submit(work, portion)
         except BrokenProcessPool:
-            return False
-    return True
+            raise
+        except (EOFError, RuntimeError) as error:  # what starts them died; no thread can be started
+            raise OSError(str(error) or "what starts them was killed") from None
 
 
-def _alone(task: Task, settings: Settings) -> Done:
-    """A task in a process of its own."""
+def _alone(task: Task, settings: Settings, begun: bool) -> Done:
+    """A task in a process of its own. EngineError where no process gets as far as to read, and none `begun` before."""
     with _pool(1, settings) as pool:
         try:
-            with _without_interrupts():
-                future = pool.submit(work, [task])
-            return future.result()[0]
+            _submitted(pool, []).result()
+            begun = True
+            return _submitted(pool, [task]).result()[0]
         except BrokenProcessPool:
-            return unread(task, KILLED)
+            if begun:
+                return unread(task, KILLED)
+            raise EngineError(
+                f"{NO_PROCESS}: it is killed before it reads; is there too little memory?"
+            ) from None
+        except OSError as error:
+            raise EngineError(f"{NO_PROCESS}: {error.strerror or error}") from None
 
 
 @contextmanager
 def _pool(jobs: int, settings: Settings) -> Iterator[ProcessPoolExecutor]:
     """A pool whose processes end with it, also in the middle of a task."""
-    known = multiprocessing.get_all_start_methods()
-    context = multiprocessing.get_context("forkserver" if "forkserver" in known else "spawn")
-    if "forkserver" in known:
-        context.set_forkserver_preload(["vdiag.fleet.worker"])
-    pool = ProcessPoolExecutor(jobs, mp_context=context, initializer=begin, initargs=(settings,))
+    pool = ProcessPoolExecutor(jobs, mp_context=_context(), initializer=begin, initargs=(settings,))
     try:
         yield pool
     finally:
         processes = list((getattr(pool, "_processes", None) or {}).values())
         pool.shutdown(wait=False, cancel_futures=True)
         for process in processes:
-            process.terminate()
+            process.kill()  # also one that is stopped
         pool.shutdown(wait=True)
 
 
@@ -116,3 +146,16 @@ def _without_interrupts() -> Iterator[None]:
         yield
     finally:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _context() -> BaseContext:
+    """How processes begin: as copies of one that has imported all, where the system has that."""
+    try:
+        from multiprocessing import forkserver
+
+        with _without_interrupts():
+            forkserver.set_forkserver_preload(["vdiag.fleet.worker"])
+            forkserver.ensure_running()
+        return multiprocessing.get_context("forkserver")
+    except (ImportError, OSError):  # the path of its socket may be too long
+        return multiprocessing.get_context("spawn")
