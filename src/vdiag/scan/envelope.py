@@ -100,7 +100,7 @@ _LAYERS: dict[str, tuple[str, str]] = {
     "bracketed level": (  # a launcher may name the part of it that speaks: `[Info] (Process) `
         "[",
         r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL|Debug|Info|Warn(?:ing)?|Error|Fatal)\]"
-        r"(?: \((?P<unit>[A-Za-z]\w{2,30})\) |:? ?)",
+        r"(?: \([A-Za-z]\w{2,30}\) |:? ?)",
     ),
     "talos": ("kuds", r"(?P<kernel>)(?:kern|user|daemon|syslog): +\w+: \[(?P<time>" + _ISO + r")\]: ?"),
     "talos node": (
