@@ -91,6 +91,7 @@ PREFIXES: dict[str, Callable[[int], str]] = {
     "a logger at ERROR": lambda n: f"2026-11-29 {_clock(n)},123 - launcher - ERROR - ",
     "a logger at INFO": lambda n: f"2026-11-29 {_clock(n)},123 - launcher - INFO - ",
     "loguru": lambda n: f"2026-11-29 {_clock(n)}.123 | INFO     | launcher:pump:42 - ",
+    "a launcher that names its part": lambda n: f"2026-11-29 {_clock(n)}.123 [Info] (Process) ",
     "structlog": lambda n: f"2026-11-29 {_clock(n)} [info     ] ",
     "logging without a format": lambda _: "INFO:launcher:",
     # no grammar knows these: they are learned

@@ -76,7 +76,12 @@ INFO = "2026-09-21 14:13:21,123 - launcher - INFO - "
 PUMPED = "2026-09-21 14:13:20,001 - launcher - INFO - INFO 09-21 14:13:20 [core.py:1] Starting"
 
 
-FORMS = [INFO, "2026-09-21 14:13:21.123 | INFO     | launcher:pump:42 - ", "[INFO] "]
+FORMS = [
+    INFO,
+    "2026-09-21 14:13:21.123 | INFO     | launcher:pump:42 - ",
+    "[INFO] ",
+    "2026-09-21 14:13:21.123 [Info] (Process) ",
+]
 
 
 @pytest.mark.parametrize("form", FORMS)

@@ -97,7 +97,11 @@ _LAYERS: dict[str, tuple[str, str]] = {
         r"(?P<kernel>)\[(?P<time>" + _NAME + r" " + _MONTH + r" +\d{1,2} \d\d:\d\d:\d\d \d{4})\] ?",
     ),
     "bracketed time": ("[", r"\[(?P<time>" + _ISO + r")\] ?"),
-    "bracketed level": ("[", r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL|Debug|Info|Warn(?:ing)?|Error|Fatal)\]:? ?"),
+    "bracketed level": (  # a launcher may name the part of it that speaks: `[Info] (Process) `
+        "[",
+        r"\[(?P<level>DEBUG|INFO|WARNING|ERROR|CRITICAL|FATAL|Debug|Info|Warn(?:ing)?|Error|Fatal)\]"
+        r"(?: \([A-Za-z]\w{2,30}\) |:? ?)",
+    ),
     "talos": ("kuds", r"(?P<kernel>)(?:kern|user|daemon|syslog): +\w+: \[(?P<time>" + _ISO + r")\]: ?"),
     "talos node": (
         "012",
@@ -297,7 +301,7 @@ def _envelope(layers: list[tuple[str, re.Match[str]]], pumped: bool) -> Envelope
                 key = key.rstrip("2")  # the same field in another place of the pattern
                 if key == "time" and "time" in found:
                     continue  # the outer time stamp is the collector's and has the year
-                if key == "level" and pumped and name in _WRAPPERS and value in ("INFO", "DEBUG"):
+                if key == "level" and pumped and name in _WRAPPERS and value.upper() in ("INFO", "DEBUG"):
                     continue
                 found[key] = value
         unit = found.get("unit", "")

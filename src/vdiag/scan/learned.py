@@ -15,7 +15,7 @@ _HEADER = re.compile(
     r"\(\w+(?: rank=\d+)? pid=\d+\) |" + _LEVELLED
 )  # vLLM's own, wherever it stands in a line
 _PUMPED = re.compile(  # a logger's level with vLLM's header or a traceback's row behind it
-    r"\b(?:INFO|DEBUG)\b\]?(?: +- +|:? +| *\| *(?:[\w.<>:-]{1,80}(?: - | *\| ))?)"
+    r"(?:\b(?:INFO|DEBUG)\b\]?(?: +- +|:? +| *\| *(?:[\w.<>:-]{1,80}(?: - | *\| ))?)|\[(?:Info|Debug)\] (?:\(\w{3,31}\) )?)"
     # what may stand in front of them there: a container's name, or syslog's words
     r"(?:[\w.-]{1,60} +\| |[A-Z][a-z]{2} [ \d]\d \d\d:\d\d:\d\d \S{1,60} [\w.-]{1,60}(?:\[\d+\])?: )?"
     r"(?:\(\w+ pid=\d+\) |" + _LEVELLED + r"|  File \"|Traceback \(most recent"
