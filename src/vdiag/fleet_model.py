@@ -47,8 +47,9 @@ class Row(msgspec.Struct):
     marks: dict[str, int] = {}  # what the kernel said, with how often: `Xid 79`, or the rule
     vllm: str = ""  # version
     model: str = ""
-    bytes: int = 0
+    bytes: int = 0  # of a log that several servers write, with the first of them
     lines: int = 0
+    at_once: int = 0  # servers that write these lines under one name, at least, where they are more than one
     error: str = ""  # why it was not read, or not to its end
 
 

@@ -102,7 +102,8 @@ def fleet(
 ) -> ExitStatus:
     """Read many logs, each for itself, and tell how many replicas failed, of which causes, and where.
 
-    PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica.
+    PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica; of a log
+    that many servers write (a syslog host's, stern, kubectl --prefix, a collector's JSON) each of them is one.
     """
     from vdiag.fleet.engines import EngineError
     from vdiag.fleet.found import find

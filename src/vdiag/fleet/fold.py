@@ -17,6 +17,7 @@ from vdiag.model import Severity, Verdict
 MOST_NODES = 50  # listed of one cause
 MOST_ROWS = 200  # listed of what could not be read
 MOST_UNKNOWN = 200
+MOST_CROWDED = 3  # logs named in which servers cannot be told apart
 _RANK = {severity.value: rank for rank, severity in enumerate(Severity)}  # the worst first
 _ORDER = [verdict.value for verdict in Verdict] + [UNREAD]
 
@@ -45,6 +46,8 @@ class Folded:
         self._marked: Counter[tuple[str, str]] = Counter()
         self._unread: list[tuple[str, Row]] = []
         self._cut: list[tuple[str, Row]] = []
+        self._woven = self._woven_of = 0  # replicas that share a log with others, and those logs
+        self._crowded: list[tuple[str, Row]] = []
         self.names: set[tuple[str, str]] = set()  # kind and value, for redaction
         self.replicas = self.failed = self.bytes = self.lines = 0
 
@@ -68,6 +71,10 @@ class Folded:
             _hold(self._cut, row)
         if row.times:
             self._count(done)
+        if done.more:
+            self._woven, self._woven_of = self._woven + 1 + len(done.more), self._woven_of + 1
+        if row.at_once:
+            _hold(self._crowded, row)
 
     def _count(self, done: Done) -> None:
         row = done.row
@@ -111,6 +118,14 @@ class Folded:
         causes = sorted(map(_cause, self._causes.values()), key=_by_weight)
         unknown = [cause for cause in causes if cause.verdict == Verdict.UNRECOGNISED.value]
         notes = []
+        if self._woven:
+            logs = "1 log holds" if self._woven_of == 1 else f"{self._woven_of} logs hold"
+            notes.append(f"{logs} the lines of {self._woven} servers: each counts as a replica")
+        for _, row in self._crowded[:MOST_CROWDED]:
+            notes.append(f"{row.input}: {row.at_once} servers or more write under one name here, and count as one "
+                         "replica; `journalctl -o json`, or a file for each, tells them apart")  # fmt: skip
+        if len(self._crowded) > MOST_CROWDED:
+            notes.append(f"so it is in {len(self._crowded) - MOST_CROWDED} more logs")
         if len(unknown) > MOST_UNKNOWN:
             notes.append(f"of {len(unknown)} unknown causes the {MOST_UNKNOWN} most frequent are listed")
         return Fleet(
