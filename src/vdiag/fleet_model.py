@@ -49,6 +49,7 @@ class Row(msgspec.Struct):
     model: str = ""
     bytes: int = 0  # of a log that several servers write, with the first of them
     lines: int = 0
+    server: bool = False  # a server speaks in it, or a failure: it counts as a replica
     at_once: int = 0  # servers that write these lines under one name, at least, where they are more than one
     error: str = ""  # why it was not read, or not to its end
 
@@ -141,9 +142,12 @@ class Fleet(msgspec.Struct):
 
     schema: str
     vdiag: str
-    replicas: int
+    replicas: (
+        int  # logs, or parts of a log, in which a server speaks, or a failure; and what could not be read
+    )
     failed: int
-    nodes: int  # that are known by name
+    others: int  # logs that are not from a server
+    nodes: int  # of the replicas, that are known by name
     failed_nodes: int
     bytes: int
     lines: int

@@ -42,7 +42,7 @@ Examples:
 \b
 Exit status:
   0  no replica failed       1  some did
-  2  the call was at fault   3  none failed, but not all could be read
+  2  the call was at fault   3  none failed, but not all could be read, or none is a server's log
   130  Ctrl-C: what was read by then is printed"""
 
 
@@ -102,8 +102,8 @@ def fleet(
 ) -> ExitStatus:
     """Read many logs, each for itself, and tell how many replicas failed, of which causes, and where.
 
-    PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica; of a log
-    that many servers write (a syslog host's, stern, kubectl --prefix, a collector's JSON) each of them is one.
+    PATH is a log, a bundle, a folder, a pattern or a URL. A log with its rotated ones, restarts
+    and other stream, or a bundle, is one replica; of a log that many servers write (a syslog host's, stern, kubectl --prefix, a collector's JSON) each of them is one.
     """
     from vdiag.fleet.engines import EngineError
     from vdiag.fleet.found import find
@@ -148,7 +148,8 @@ def fleet(
         return ExitStatus.USAGE
     if read.fleet.failed:
         return ExitStatus.DIAGNOSED
-    return ExitStatus.NO_ANSWER if read.fleet.unread or read.fleet.cut_short else ExitStatus.OK
+    answered = read.fleet.replicas and not read.fleet.unread and not read.fleet.cut_short
+    return ExitStatus.OK if answered else ExitStatus.NO_ANSWER
 
 
 def _remembering(

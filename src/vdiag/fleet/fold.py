@@ -49,18 +49,20 @@ class Folded:
         self._woven = self._woven_of = 0  # replicas that share a log with others, and those logs
         self._crowded: list[tuple[str, Row]] = []
         self.names: set[tuple[str, str]] = set()  # kind and value, for redaction
-        self.replicas = self.failed = self.bytes = self.lines = 0
+        self.replicas = self.others = self.failed = self.bytes = self.lines = 0
 
     def add(self, done: Done) -> None:
         """One more row."""
         row = done.row
-        self.replicas += 1
+        counts = row.server or row.verdict == UNREAD
+        self.replicas += counts
+        self.others += not counts
         self.failed += row.failed
         self.bytes += row.bytes
         self.lines += row.lines
-        self._verdicts[row.verdict] += 1
+        self._verdicts[row.verdict] += counts
         self.names.update(done.told)
-        if row.node:
+        if row.node and counts:
             self._on[row.node] += 1
             self._failed_on[row.node] += row.failed
             for mark in {*row.marks, *([row.rule] if row.rule and row.failed else ())}:
@@ -133,6 +135,7 @@ class Folded:
             vdiag=__version__,
             replicas=self.replicas,
             failed=self.failed,
+            others=self.others,
             nodes=len(self._on),
             failed_nodes=sum(bool(count) for count in self._failed_on.values()),
             bytes=self.bytes,

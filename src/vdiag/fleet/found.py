@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns, URLs) to tasks: one log, rotated set or bundle is one replica."""
+"""From what a person names (files, folders, patterns, URLs) to tasks: a log, what belongs to it, or a bundle."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import NamedTuple
 
 from vdiag.fleet.names import named
 from vdiag.fleet.remote import RemoteError, is_url, objects
+from vdiag.fleet.sets import sets
 from vdiag.fleet.task import Task
 from vdiag.intake.folders import is_log, walk
-from vdiag.intake.rotated import sets
 
 BUNDLE = re.compile(r"\.(?:zip|tar|tgz|txz|tbz2?|tar\.(?:gz|xz|bz2|zstd?))$", re.IGNORECASE)
 _NO_LOG = re.compile(

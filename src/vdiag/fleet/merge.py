@@ -48,6 +48,7 @@ def merged(before: Done | None, now: Done, how: str) -> Done:
         marks=marks,
         vllm=new.vllm or old.vllm,
         model=new.model or old.model,
+        server=old.server or new.server,
         error=new.error,
     )
     told = list(dict.fromkeys([*before.told, *now.told]))

@@ -20,6 +20,7 @@ from vdiag.fleet.found import File
 from vdiag.fleet.known import Known, Part, recognise
 from vdiag.fleet.merge import all_merged
 from vdiag.fleet.run import StateError
+from vdiag.fleet.sets import spot
 from vdiag.fleet.task import Done, Task, each
 from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import causes
@@ -301,10 +302,8 @@ def _bytes(done: Done) -> int:
 
 def _keyed(tasks: Iterable[Task]) -> Iterator[tuple[str, Task]]:
     """Each task with a name that stays when a log is rotated: that of the live file, where it is one task's alone."""
-    from vdiag.intake.rotated import place
-
     known: Sequence[Task] = list(tasks)
-    bases = [place(task.name).base for task in known]
+    bases = [spot(task.name).base for task in known]
     often = Counter(bases)
     for base, task in zip(bases, known, strict=True):
         yield (task.name if often[base] > 1 else base), task

@@ -23,7 +23,7 @@ from vdiag.model import Diagnosis, Kind, Report, Role, Severity, Verdict
 from vdiag.pipeline import Reading, examine
 from vdiag.pipeline import each as servers_of
 from vdiag.reason.clock import UPTIME, UTC, YEARLESS, Stamp, in_year_of, parse
-from vdiag.reason.servers import Who, at_once
+from vdiag.reason.servers import Who, at_once, of_a_server
 from vdiag.redact import Redactor
 from vdiag.redact.listening import Listener
 from vdiag.rulebook.schema import Rule
@@ -292,11 +292,10 @@ def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule], own: Who | 
             number = match.captures.get("xid")
             said[match.event.source, match.line] = rule.id if number is None else f"Xid {number}"
     row.marks = dict(sorted(Counter(said.values()).items()))
-    if own is None:
-        together = at_once(reading.said())
-    else:
-        together = at_once(reading.said().of(own))
+    lines = reading.said() if own is None else reading.said().of(own)
+    together = at_once(lines)
     row.at_once = together if together > 1 else 0
+    row.server = row.failed or (row.verdict != Verdict.EMPTY.value and of_a_server(lines, reading.rulebook))
 
 
 def _place(done: Done, task: Task, inputs: _Inputs) -> None:

@@ -147,6 +147,7 @@ def walk(folder: str, lost: list[OSError]) -> Iterator[Entry]:
     A file that is there under two names (a link) comes once. Folders that cannot be read are added to `lost`.
     """
     known: set[tuple[int, int]] = set()
+    links: list[tuple[Entry, tuple[int, int]]] = []  # to files that should come by their own names
     for at, folders, files in os.walk(folder, onerror=lost.append):
         depth = at[len(folder) :].count(os.sep)
         folders[:] = [] if depth >= DEEPEST else sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
@@ -156,9 +157,24 @@ def walk(folder: str, lost: list[OSError]) -> Iterator[Entry]:
                 info = os.stat(path)
             except OSError:
                 continue
-            if stat.S_ISREG(info.st_mode) and (info.st_dev, info.st_ino) not in known:
-                known.add((info.st_dev, info.st_ino))
-                yield Entry(path, info.st_size, _opener(path), info.st_mtime)
+            if not stat.S_ISREG(info.st_mode) or (info.st_dev, info.st_ino) in known:
+                continue
+            entry = Entry(path, info.st_size, _opener(path), info.st_mtime)
+            if os.path.islink(path) and _leads_into(path, folder):
+                links.append((entry, (info.st_dev, info.st_ino)))
+                continue
+            known.add((info.st_dev, info.st_ino))
+            yield entry
+    for entry, identity in links:
+        if identity not in known:
+            known.add(identity)
+            yield entry
+
+
+def _leads_into(link: str, folder: str) -> bool:
+    """Whether a link names a file below a folder, as those of /var/log/containers do in /var/log."""
+    target = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(link)), os.readlink(link)))
+    return target.startswith(os.path.abspath(folder) + os.sep)
 
 
 def _opener(path: str) -> Callable[[], BinaryIO]:

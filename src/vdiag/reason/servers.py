@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 from vdiag.match.keeper import Answered
@@ -49,14 +49,26 @@ def who(envelope: Envelope | Answered) -> Who:
 def servers(said: Said, rulebook: Rulebook) -> list[Who]:
     """The names under which servers write, by their first lines; lines without a name are no server's of their own."""
     found: dict[Who, None] = {}
-    marked = {id(m.event) for m in said.matches if rulebook.rules[m.rule].marks in _ONLY_A_SERVER}
-    for event in said.events:
-        own, env = who(event.envelope), event.envelope
-        if own in found or not any(own) or event.kind in _OTHERS:
-            continue
-        if id(event) in marked or (env.role and env.pid) or (env.level and ".py:" in env.origin):
+    for own in _speaking(said, rulebook):
+        if any(own):
             found[own] = None
     return list(found)
+
+
+def of_a_server(said: Said, rulebook: Rulebook) -> bool:
+    """Whether anything that only a server writes stands in an input, or a request that it answered."""
+    return bool(said.served) or next(_speaking(said, rulebook), None) is not None
+
+
+def _speaking(said: Said, rulebook: Rulebook) -> Iterator[Who]:
+    """The name of each line that only a server writes."""
+    marked = {id(m.event) for m in said.matches if rulebook.rules[m.rule].marks in _ONLY_A_SERVER}
+    for event in said.events:
+        env = event.envelope
+        if event.kind in _OTHERS:
+            continue
+        if id(event) in marked or (env.role and env.pid) or (env.level and ".py:" in env.origin):
+            yield who(env)
 
 
 def apart(said: Said, source: int, rulebook: Rulebook) -> dict[Who, Conclusion]:

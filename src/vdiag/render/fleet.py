@@ -21,6 +21,8 @@ def render(fleet: Fleet, *, width: int = 80, everything: bool = False) -> Page:
     page.prose(words.read(fleet))
     if len(fleet.verdicts) > 1:
         page.prose(sentence("; ".join(words.verdicts(fleet))))
+    if fleet.others:
+        page.prose(words.others(fleet))
     if fleet.news is not None:
         page.heading("What is new")
         for said in words.news(fleet.news):

@@ -29,7 +29,9 @@ def render(fleet: Fleet) -> str:
     head = element(
         "header",
         element("h1", title),
-        element("p", words.read(fleet), " ", sentence("; ".join(words.verdicts(fleet)))),
+        element(
+            "p", words.read(fleet), " ", sentence("; ".join(words.verdicts(fleet))), " ", words.others(fleet)
+        ),
         class_=verdict,
     )
     links = [element("a", name, href=f"#{anchor}") for anchor, name, _ in said]

@@ -19,7 +19,7 @@ VERDICTS = {
 def headline(fleet: Fleet) -> str:
     """The answer in one sentence."""
     if not fleet.replicas:
-        return "There was nothing to read."
+        return "None of these logs is from a server." if fleet.others else "There was nothing to read."
     if not fleet.failed:
         return f"None of {counted(fleet.replicas, 'replica')} failed."
     if fleet.replicas == 1:
@@ -33,6 +33,12 @@ def read(fleet: Fleet) -> str:
     nodes = f" of {counted(fleet.nodes, 'node')}" if fleet.nodes else ""
     on = f", {fleet.failed_nodes} of them with failures" if fleet.nodes and fleet.failed else ""
     return f"{counted(fleet.replicas, 'replica')}{nodes}{on}; {counted(fleet.lines, 'line')}, {size_words(fleet.bytes)}."
+
+
+def others(fleet: Fleet) -> str:
+    """What was read and is no replica; empty: nothing."""
+    count = fleet.others
+    return f"{counted(count, 'more log')} {'is' if count == 1 else 'are'} not from a server." if count else ""
 
 
 def verdicts(fleet: Fleet) -> list[str]:
