@@ -52,6 +52,7 @@ class Row(msgspec.Struct):
     server: bool = False  # a server speaks in it, or a failure: it counts as a replica
     at_once: int = 0  # servers that write these lines under one name, at least, where they are more than one
     error: str = ""  # why it was not read, or not to its end
+    fix: str = ""  # what to do first about the first diagnosis, in a sentence
 
 
 class Example(msgspec.Struct):
@@ -90,6 +91,7 @@ class Cause(msgspec.Struct):
     nodes: list[Place] = []  # those with most first; at most 50
     node_count: int = 0
     draft: str = ""  # of an unknown one: the command that drafts a rule
+    fix: str = ""  # what to do first, of the example
 
 
 class Outlier(msgspec.Struct):

@@ -102,8 +102,9 @@ def fleet(
 ) -> ExitStatus:
     """Read many logs, each for itself, and tell how many replicas failed, of which causes, and where.
 
-    PATH is a log, a bundle, a folder, a pattern or a URL. A log with its rotated ones, restarts
-    and other stream, or a bundle, is one replica; of a log that many servers write (a syslog host's, stern, kubectl --prefix, a collector's JSON) each of them is one.
+    PATH is a log, a bundle, a folder, a pattern or a URL. A log with its rotated ones, restarts and other stream, or
+    a bundle, is one replica; of a log that many servers write (a syslog host's, stern, kubectl --prefix, a
+    collector's JSON) each of them is one.
     """
     from vdiag.fleet.engines import EngineError
     from vdiag.fleet.found import find
@@ -188,6 +189,7 @@ def _read(
     from vdiag.cli.progress import bar
     from vdiag.fleet.chunks import chunks
     from vdiag.fleet.engines.local import cores
+    from vdiag.fleet.found import left_out
     from vdiag.fleet.run import gather
     from vdiag.fleet.spool import Spool
     from vdiag.render.sections import counted
@@ -214,6 +216,8 @@ def _read(
     if state is not None:
         fleet.news = state.news()
     fleet.notes += [f"could not be read: {lost}" for lost in found.lost]
+    if found.left:
+        fleet.notes.append(left_out(found.left))
     if interrupted:
         fleet.interrupted = True
         fleet.notes.insert(

@@ -196,6 +196,7 @@ def _cause(tally: _Tally) -> Cause:
         last_input=last.input if last.last_time else "",
         nodes=[Place(name, count) for name, count in nodes[:MOST_NODES]],
         node_count=len(nodes),
+        fix=shown.fix,
     )
     if made.rule is None and made.example.line:
         made.draft = f"vdiag rules new --from {shlex.quote(f'{made.example.input}:{made.example.line}')}"

@@ -22,6 +22,9 @@ _NO_LOG = re.compile(
 )
 
 
+NAMED = 3  # names listed of what was left out
+
+
 class File(NamedTuple):
     """One file as it was found."""
 
@@ -38,6 +41,7 @@ class Found(NamedTuple):
     files: dict[str, File]  # by path
     problems: list[str]  # what the call is to blame for
     lost: list[str]  # folders that cannot be read
+    left: list[str]  # files in the folders that do not look like logs
 
 
 def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
@@ -46,17 +50,18 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
     known: set[tuple[int, int]] = set()
     problems: list[str] = []
     lost: list[str] = []
+    left: list[str] = []
     for path in paths:
         try:
             before = len(files)
-            for file, identity in _files(path, lost):
+            for file, identity in _files(path, lost, left):
                 if identity is not None:
                     if identity in known:
                         continue
                     known.add(identity)
                 files.setdefault(file.path, file)
             if len(files) == before and not known:
-                problems.append(f"{path}: no log in it")
+                problems.append(f"{path}: no log in it{f' ({left_out(left)})' if left else ''}")
         except RemoteError as error:
             problems.append(f"{path}: {error}")
         except OSError as error:
@@ -77,13 +82,19 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
                 max(file.changed for file in members),
             )
         )
-    return Found(tasks, files, problems, lost)
+    return Found(tasks, files, problems, lost, left)
+
+
+def left_out(left: Sequence[str]) -> str:
+    """What is said of files that do not look like logs."""
+    shown = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if len(left) > NAMED else "")
+    return f"left out, because {'it does' if len(left) == 1 else 'they do'} not look like logs: {shown}"
 
 
 _Identified = tuple[File, "tuple[int, int] | None"]
 
 
-def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
+def _files(path: str, lost: list[str], left: list[str]) -> Iterator[_Identified]:
     if is_url(path):
         whole = any(sign in path for sign in "*?[")
         for found in objects(path):
@@ -109,6 +120,8 @@ def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
     for entry in walk(path, unread):
         if BUNDLE.search(entry.name) or is_log(entry):
             yield _local(entry.name, os.stat(entry.name))
+        elif entry.size:
+            left.append(entry.name)
     lost += [f"{error.filename}: {error.strerror}" for error in unread]
 
 

@@ -152,7 +152,7 @@ def counts(row: Row) -> dict[str, int]:
 def _quoted(row: Row) -> str:
     """All that a row quotes, to look for names in."""
     return "\n".join(
-        (row.input, row.node, row.replica, row.source, row.title, row.text, row.model, row.error,
+        (row.input, row.node, row.replica, row.source, row.title, row.text, row.model, row.error, row.fix,
          *(other.title for other in row.others))
     )  # fmt: skip
 
@@ -257,6 +257,7 @@ def _first(row: Row, first: Diagnosis) -> None:
     row.text = text.split("\n")[0][:LONGEST]
     row.times = max(first.times, 1)
     row.first_time, row.last_time = first.first_time, first.last_time or first.first_time
+    row.fix = first.fixes[0].do[:TITLE] if first.fixes else ""
     row.recovered = first.recovered_at is not None
 
 

@@ -44,6 +44,11 @@ _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst|zstd)$", re.IGNORECASE)
 _SPEAKS = re.compile(rb"\d\d:\d\d:\d\d|Traceback \(most|\b(?:ERROR|WARNING|INFO|Error)\b")
 
 
+_JSON_LOG = re.compile(  # an entry a line, or a list of Google Cloud's or CloudWatch's entries; no configuration
+    rb"\{[^\n]*\"(?:__REALTIME_TIMESTAMP|@?timestamp|time|ts|date)\"\s*:|[\s\S]*\"(?:textPayload|logStreamName)\"\s*:"
+)
+
+
 class Entry(NamedTuple):
     """A file that may be a log."""
 
@@ -117,12 +122,12 @@ def is_log(entry: Entry) -> bool:
     if not entry.size or _OTHER_NAME.search(short):
         return False
     named = _LOG_NAME.search(short) is not None
-    if short.endswith(".json") and not named:
-        return False
     try:
         head = _head(entry)
     except Exception:  # what can't be read is told when it is read, if its name says that it is a log
         return named
+    if short.endswith(".json") and not named and not _JSON_LOG.match(head):
+        return False
     return not looks_binary(head) and (named or _SPEAKS.search(head) is not None)
 
 

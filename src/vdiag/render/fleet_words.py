@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from vdiag.fleet_model import UNREAD, Cause, Fleet, News
 from vdiag.render.sections import counted, size_words
 
+_FRACTION = re.compile(r"(:\d\d)[.,]\d{1,9}")
 VERDICTS = {
     "diagnosed": "diagnosed",
     "unrecognised": "failed, and no rule knows it",
@@ -62,12 +65,16 @@ def counts(cause: Cause) -> str:
 
 
 def when(cause: Cause) -> str:
-    """First and last time, as the logs print them."""
-    if not cause.first_time:
-        return ""
-    if (cause.first_time, cause.first_input) == (cause.last_time, cause.last_input):
-        return f"at {cause.first_time}"
-    return f"first {cause.first_time} ({cause.first_input}), last {cause.last_time} ({cause.last_input})"
+    """First and last time, as the logs print them, to the second."""
+    first, last = clock(cause.first_time), clock(cause.last_time)
+    if not first or first == last:
+        return f"at {first}" if first else ""
+    return f"first {first}, last {last}"
+
+
+def clock(printed: str) -> str:
+    """A time without parts of a second."""
+    return _FRACTION.sub(r"\1", printed)
 
 
 def nodes(cause: Cause, most: int) -> str:
