@@ -34,6 +34,35 @@ def test_a_healthy_replica_has_nothing_to_do(tmp_path: Path) -> None:
     assert rows(tmp_path)[0]["fix"] == ""
 
 
+BROKEN = (SAMPLES / "real-trunc-weights.log").read_bytes()
+STARTED = (SAMPLES / "real-healthy-start.log").read_bytes()
+
+
+def test_a_replica_that_serves_again_is_told(tmp_path: Path) -> None:
+    logs = tmp_path / "logs"
+    logs.mkdir()
+    (logs / "a.log").write_bytes(BROKEN + STARTED)
+    (logs / "b.log").write_bytes(STARTED + BROKEN)
+    (logs / "c.log").write_bytes(STARTED)
+    told = answer("--prometheus", tmp_path / "vllm.prom", logs, status=1)
+    assert (told["failed"], told["recovered"]) == (2, 1)
+    assert [(c["replicas"], c["recovered"]) for c in told["causes"]] == [(2, 1)]
+    assert "vdiag_replicas_recovered 1\n" in (tmp_path / "vllm.prom").read_text()
+    assert "2 of 3 replicas failed, of 1 cause. 1 of these came to serve again." in fleet(logs).printed
+
+
+def test_a_state_learns_that_a_replica_serves_again(tmp_path: Path) -> None:
+    log, state = tmp_path / "vllm.log", tmp_path / "fleet.db"
+    log.write_bytes(BROKEN)
+    assert answer("--state", state, log)["recovered"] == 0
+    with log.open("ab") as file:
+        file.write(STARTED)
+    assert answer("--state", state, log)["recovered"] == 1
+    with log.open("ab") as file:
+        file.write(BROKEN)
+    assert answer("--state", state, log)["recovered"] == 0
+
+
 def test_times_on_the_page_are_whole_seconds(tmp_path: Path) -> None:
     text = "".join(f"2026-11-29T02:00:01.123456789Z stderr F {line}\n" for line in OOM.decode().splitlines())
     (tmp_path / "0.log").write_text(text)

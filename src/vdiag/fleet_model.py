@@ -80,6 +80,7 @@ class Cause(msgspec.Struct):
     severity: str
     replicas: int  # whose first diagnosis it is
     also: int  # in which it stands beside a worse or later one
+    recovered: int  # of `replicas`, in whose log a later start came to serve
     times: int  # in all of them together
     example: Example
     first_time: str = ""  # as printed, of the replica that was first
@@ -148,6 +149,7 @@ class Fleet(msgspec.Struct):
         int  # logs, or parts of a log, in which a server speaks, or a failure; and what could not be read
     )
     failed: int
+    recovered: int  # of the failed, in whose log a later start came to serve
     others: int  # logs that are not from a server
     nodes: int  # of the replicas, that are known by name
     failed_nodes: int

@@ -26,7 +26,7 @@ class _Tally:
     """One cause so far."""
 
     def __init__(self) -> None:
-        self.replicas = self.also = self.times = 0
+        self.replicas = self.recovered = self.also = self.times = 0
         self.last_at = ""
         self.nodes: Counter[str] = Counter()
         self.titles = Titles()
@@ -49,7 +49,7 @@ class Folded:
         self._woven = self._woven_of = 0  # replicas that share a log with others, and those logs
         self._crowded: list[tuple[str, Row]] = []
         self.names: set[tuple[str, str]] = set()  # kind and value, for redaction
-        self.replicas = self.others = self.failed = self.bytes = self.lines = 0
+        self.replicas = self.others = self.failed = self.recovered = self.bytes = self.lines = 0
 
     def add(self, done: Done) -> None:
         """One more row."""
@@ -58,6 +58,7 @@ class Folded:
         self.replicas += counts
         self.others += not counts
         self.failed += row.failed
+        self.recovered += row.failed and row.recovered
         self.bytes += row.bytes
         self.lines += row.lines
         self._verdicts[row.verdict] += counts
@@ -82,6 +83,7 @@ class Folded:
         row = done.row
         own = self._tally(cause_of(row.verdict, row.rule, row.fingerprint, row.title))
         own.replicas += 1
+        own.recovered += row.failed and row.recovered
         own.titles.add(row.title)
         own.last_at = max(own.last_at, row.last_at)
         own.times += row.times
@@ -135,6 +137,7 @@ class Folded:
             vdiag=__version__,
             replicas=self.replicas,
             failed=self.failed,
+            recovered=self.recovered,
             others=self.others,
             nodes=len(self._on),
             failed_nodes=sum(bool(count) for count in self._failed_on.values()),
@@ -185,6 +188,7 @@ def _cause(tally: _Tally) -> Cause:
         fingerprint=shown.fingerprint,
         severity=shown.severity,
         replicas=tally.replicas,
+        recovered=tally.recovered,
         also=tally.also,
         times=tally.times,
         example=Example(shown.source or shown.input, shown.line, shown.text),

@@ -6,6 +6,7 @@ import msgspec
 
 from vdiag.fleet.task import Done, each
 from vdiag.fleet.work import cause_of, counts
+from vdiag.model import Verdict
 
 
 def all_merged(before: Done | None, now: Done, how: str) -> list[tuple[Done, Done | None]]:
@@ -33,7 +34,9 @@ def merged(before: Done | None, now: Done, how: str) -> Done:
     if new.failed and any(more > 0 for more in news.values()):
         row, first, last = _joined(before, now, news)
     elif old.failed or (old.rule and not new.rule) or new.verdict == "empty":
-        row, first, last = old, before.first, before.last
+        again = new.recovered or (new.server and new.verdict == Verdict.HEALTHY.value)
+        row = msgspec.structs.replace(old, recovered=old.recovered or (old.failed and again))
+        first, last = before.first, before.last
     else:
         row, first, last = new, now.first, now.last
     marks = dict(old.marks)

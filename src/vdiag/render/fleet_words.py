@@ -26,9 +26,10 @@ def headline(fleet: Fleet) -> str:
     if not fleet.failed:
         return f"None of {counted(fleet.replicas, 'replica')} failed."
     if fleet.replicas == 1:
-        return "The one replica failed."
+        return f"The one replica failed{', and came to serve again' if fleet.recovered else ''}."
+    again = f" {fleet.recovered} of these came to serve again." if fleet.recovered else ""
     of = len([cause for cause in (*fleet.causes, *fleet.unknown) if cause.severity == "fatal"])
-    return f"{fleet.failed} of {fleet.replicas} replicas failed, of {counted(of, 'cause')}."
+    return f"{fleet.failed} of {fleet.replicas} replicas failed, of {counted(of, 'cause')}.{again}"
 
 
 def read(fleet: Fleet) -> str:
@@ -57,6 +58,8 @@ def name(cause: Cause) -> str:
 def counts(cause: Cause) -> str:
     """What the number of replicas does not tell: where it is not the first cause, and how often it happened."""
     told = []
+    if cause.recovered:
+        told.append(f"{cause.recovered} serving again")
     if cause.also:
         told.append(f"beside another cause in {cause.also}{' more' if cause.replicas else ''}")
     if cause.times > cause.replicas + cause.also:
