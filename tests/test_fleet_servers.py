@@ -192,3 +192,12 @@ def test_a_log_of_one_server_that_becomes_one_of_two(tmp_path: Path) -> None:
 def test_names_are_redacted_in_every_row(tmp_path: Path) -> None:
     (tmp_path / "all.log").write_text(woven(syslog))
     assert "gpu-3" not in fleet("--redact", "--format", "jsonl", tmp_path / "all.log").printed
+
+
+def test_servers_that_were_silent_in_the_time_asked_for_still_count(tmp_path: Path) -> None:
+    (tmp_path / "all.log").write_text(woven(syslog))
+    (tmp_path / "one.log").write_text("".join(f"{syslog(9, x)}\n" for x in lines("real-healthy-start")))
+    told = answer("--since", "2026-11-29 12:00", tmp_path, status=0)
+    assert (told["replicas"], told["failed"], told["others"]) == (7, 0, 0)
+    assert "no line of it lies in the time asked for" in told["notes"][0]
+    assert "so it is with 1 more" in told["notes"][0]

@@ -24,7 +24,8 @@ from vdiag.scan.records import Scanner
 from vdiag.scan.repair import CERTAIN, repair
 
 if TYPE_CHECKING:  # what only some inputs need is imported for them: start-up counts
-    from vdiag.reason.servers import Said, Who
+    from vdiag.reason.servers import Said
+    from vdiag.reason.speakers import Who
     from vdiag.reason.window import Kept, Window
     from vdiag.scan.decoding import Decoder
     from vdiag.scan.sieve import Sieve
@@ -63,7 +64,8 @@ def examine(
 
 def each(report: Report, reading: Reading) -> dict[Who, Report]:
     """A report for each server whose lines the input holds, by the name it writes under; of one server, the report."""
-    from vdiag.reason.servers import Who, apart, servers
+    from vdiag.reason.servers import apart, servers
+    from vdiag.reason.speakers import Who
 
     said, rulebook = reading.said(), reading.rulebook
     found = apart(said, 0, rulebook) if len(reading.inputs) == 1 else {}
@@ -167,6 +169,7 @@ class Reading:
         self.spoke = False
         self.parts: dict[str, list[Input]] = {}  # rotated set → its files, oldest first
         self.places: dict[int, Place] = {}  # inputs that were read repaired
+        self.speakers: set[Who] = set()  # of a window: names under which servers write, also outside
         self.trust = 0.0  # what speaks for this reading against the plain one
         self._pasted: dict[int, tuple[str, int]] = {}  # text that may have been pasted, and its first line
         self._done: list[str] = []
@@ -191,7 +194,7 @@ class Reading:
         if not repairs:
             return None
         other = Reading(self.rulebook, self._window, self._matcher)
-        other.parts = self.parts
+        other.parts, other.speakers = self.parts, self.speakers
         other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
 
         def stays(source: int, line: int) -> bool:
@@ -282,6 +285,7 @@ class Reading:
         self._keep(keeper, assembler, kept)
         if kept is not None and not binary:
             told.gaps += kept.gaps()
+            self.speakers |= kept.speakers
             self.spoke = spoke or (self.spoke and kept.some)
         if decoder is None and not binary and not scanner.collected:
             self._pasted[number] = decode(blocks.tail), first

@@ -47,6 +47,7 @@ class Folded:
         self._unread: list[tuple[str, Row]] = []
         self._cut: list[tuple[str, Row]] = []
         self._woven = self._woven_of = 0  # replicas that share a log with others, and those logs
+        self._outside_count, self._outside_told = 0, ("", "")
         self._crowded: list[tuple[str, Row]] = []
         self.names: set[tuple[str, str]] = set()  # kind and value, for redaction
         self.replicas = self.others = self.failed = self.recovered = self.bytes = self.lines = 0
@@ -76,6 +77,10 @@ class Folded:
             self._count(done)
         if done.more:
             self._woven, self._woven_of = self._woven + 1 + len(done.more), self._woven_of + 1
+        if done.outside:
+            self._outside_count += 1
+            told = (row.input, done.outside)
+            self._outside_told = min(self._outside_told, told) if self._outside_told[0] else told
         if row.at_once:
             _hold(self._crowded, row)
 
@@ -122,6 +127,10 @@ class Folded:
         causes = sorted(map(_cause, self._causes.values()), key=_by_weight)
         unknown = [cause for cause in causes if cause.verdict == Verdict.UNRECOGNISED.value]
         notes = []
+        if self._outside_count:
+            name, why = self._outside_told
+            more = f"; so it is with {self._outside_count - 1} more" if self._outside_count > 1 else ""
+            notes.append(f"{name}: {why}{more}")
         if self._woven:
             logs = "1 log holds" if self._woven_of == 1 else f"{self._woven_of} logs hold"
             notes.append(f"{logs} the lines of {self._woven} servers: each counts as a replica")

@@ -68,6 +68,7 @@ class Done(msgspec.Struct):
     ] = []  # kind and value of what redaction found anywhere in the log and is in the row
     who: str = ""  # under which name a server writes into its log; "": none is told
     slot: str = ""  # by which its counts are remembered among those of the same log
+    outside: str = ""  # what is said of a log without a line in the time asked for
     more: list[Done] = []  # of other servers that write into the same log
 
 

@@ -23,7 +23,9 @@ from vdiag.model import Diagnosis, Kind, Report, Role, Severity, Verdict
 from vdiag.pipeline import Reading, examine
 from vdiag.pipeline import each as servers_of
 from vdiag.reason.clock import UPTIME, UTC, YEARLESS, Stamp, in_year_of, parse
-from vdiag.reason.servers import Who, at_once, of_a_server
+from vdiag.reason.servers import at_once, of_a_server
+from vdiag.reason.speakers import Who
+from vdiag.reason.window import OUTSIDE
 from vdiag.redact import Redactor
 from vdiag.redact.listening import Listener
 from vdiag.rulebook.schema import Rule
@@ -86,8 +88,13 @@ def _row(task: Task, matcher: Matcher, settings: Settings) -> Done:
     if inputs.how == "resumed":
         before, _ = _reports([_of(inputs.context, task.name)], matcher, settings)
     found = [Done(_told(task, report), how=inputs.how, who=_written(who)) for who, report in reports.items()]
+    gaps = [gap.what for read in reading.inputs for gap in read.gaps]
+    named = [who for who in sorted(reading.speakers) if any(who)] if len(reading.inputs) == 1 else []
+    silent = [who for who in named if who not in reports] if len(named) > 1 else []
     for done, who in zip(found, reports, strict=True):
-        _surroundings(done.row, reading, matcher.rulebook.rules, who if len(reports) > 1 else None)
+        several = len(reports) > 1 or len(silent) > 0
+        _surroundings(done.row, reading, matcher.rulebook.rules, who if several and any(who) else None)
+        done.outside = next((gap for gap in gaps if gap.startswith(OUTSIDE)), "")
         _place(done, task, inputs)
         alone = len(reports) == len(before) == 1
         if (again := next(iter(before.values())) if alone else before.get(who)) is not None:
@@ -95,6 +102,11 @@ def _row(task: Task, matcher: Matcher, settings: Settings) -> Done:
         if redactor is not None:
             shown = _quoted(done.row)
             done.told = [(k, value) for k, value in redactor.known() if len(value) > 1 and value in shown]
+    found += [_silent(task, who) for who in silent]
+    if silent and not found[0].who and not found[0].row.failed:  # none of them spoke in the time asked for
+        whole = found.pop(0)
+        found[0].row.bytes, found[0].row.lines = whole.row.bytes, whole.row.lines
+        found[0].outside = whole.outside
     first, *first.more = found
     for done in first.more:
         done.row.bytes = done.row.lines = 0
@@ -109,6 +121,18 @@ def _reports(
     """The report on each server that these sources tell of."""
     report, reading = examine(sources, matcher, window=settings.window)
     return servers_of(report, reading), reading
+
+
+def _silent(task: Task, who: Who) -> Done:
+    """The row of a server that said nothing in the time asked for, in a log of several."""
+    row = _blank(task)
+    row.verdict, row.server = Verdict.HEALTHY.value, True
+    row.node, row.replica = who.host or row.node, _replica(who)
+    return Done(row, who=_written(who))
+
+
+def _replica(who: Who) -> str:
+    return f"{who.host}/{who.unit}" if who.host and is_generic(who.unit) else who.unit or who.host
 
 
 def _written(who: Who) -> str:
@@ -277,7 +301,7 @@ def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule], own: Who | 
     """The host and pod that the lines name, and what the kernel said. `own`: it is one of several in its log."""
     if own is not None:
         row.node = own.host or row.node
-        row.replica = f"{own.host}/{own.unit}" if own.host and is_generic(own.unit) else own.unit or own.host
+        row.replica = _replica(own)
     hosts = Counter(e.envelope.host for e in reading.events if e.envelope.host)
     if not row.node and hosts:
         row.node = min(hosts, key=lambda host: (-hosts[host], host))
@@ -296,7 +320,10 @@ def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule], own: Who | 
     lines = reading.said() if own is None else reading.said().of(own)
     together = at_once(lines)
     row.at_once = together if together > 1 else 0
-    row.server = row.failed or (row.verdict != Verdict.EMPTY.value and of_a_server(lines, reading.rulebook))
+    speaks = row.verdict != Verdict.EMPTY.value and of_a_server(lines, reading.rulebook)
+    row.server = row.failed or speaks or (own is None and 0 < len(reading.speakers) < 2)
+    if row.server and row.verdict == Verdict.EMPTY.value:
+        row.verdict = Verdict.HEALTHY.value  # it has nothing to say of the time asked for
 
 
 def _place(done: Done, task: Task, inputs: _Inputs) -> None:

@@ -9,20 +9,14 @@ from typing import NamedTuple
 
 from vdiag.match.keeper import Answered
 from vdiag.match.matcher import Match
-from vdiag.model import Envelope, Event, Kind, Phase
+from vdiag.model import Event, Kind, Phase
 from vdiag.reason.conclude import Conclusion, conclude
+from vdiag.reason.speakers import Who, is_servers, who
 from vdiag.rulebook.compile import Rulebook
 
 _ONLY_A_SERVER = {"start", *(phase.value for phase in Phase if phase is not Phase.SHUTDOWN)}
 _OTHERS = (Kind.KERNEL, Kind.UNIT, Kind.HTTP)  # who speaks there speaks about servers
 _NUMBER = re.compile(r"\d{2,}")
-
-
-class Who(NamedTuple):
-    """The name under which a server's lines stand in a log."""
-
-    host: str = ""
-    unit: str = ""  # systemd unit, syslog tag, container, or pod with its container
 
 
 class Said(NamedTuple):
@@ -39,11 +33,6 @@ class Said(NamedTuple):
             [m for m in self.matches if who(m.event.envelope) == name],
             [request for request in self.served if who(request) == name],
         )
-
-
-def who(envelope: Envelope | Answered) -> Who:
-    """Under which name a line stands."""
-    return Who(envelope.host, envelope.unit)
 
 
 def servers(said: Said, rulebook: Rulebook) -> list[Who]:
@@ -64,11 +53,8 @@ def _speaking(said: Said, rulebook: Rulebook) -> Iterator[Who]:
     """The name of each line that only a server writes."""
     marked = {id(m.event) for m in said.matches if rulebook.rules[m.rule].marks in _ONLY_A_SERVER}
     for event in said.events:
-        env = event.envelope
-        if event.kind in _OTHERS:
-            continue
-        if id(event) in marked or (env.role and env.pid) or (env.level and ".py:" in env.origin):
-            yield who(env)
+        if event.kind not in _OTHERS and (id(event) in marked or is_servers(event.envelope)):
+            yield who(event.envelope)
 
 
 def apart(said: Said, source: int, rulebook: Rulebook) -> dict[Who, Conclusion]:
