@@ -23,7 +23,7 @@ from vdiag.fleet_model import Fleet, Row, Total
 from vdiag.render import fleet_data, fleet_metrics
 
 OOM = (SAMPLES / "cuda-oom-serving.log").read_bytes()
-EMPTY = Fleet("vdiag.fleet/1", "0", 0, 0, 0, 0, 0, 0, {}, [], [], [], [], [])
+EMPTY = Fleet("vdiag.fleet/1", "0", 0, 0, 0, 0, 0, 0, 0, 0, {}, [], [], [], [], [])
 HOSTILE = 'a"b\\c\nd{e="f"} 1'
 
 

@@ -47,9 +47,12 @@ class Row(msgspec.Struct):
     marks: dict[str, int] = {}  # what the kernel said, with how often: `Xid 79`, or the rule
     vllm: str = ""  # version
     model: str = ""
-    bytes: int = 0
+    bytes: int = 0  # of a log that several servers write, with the first of them
     lines: int = 0
+    server: bool = False  # a server speaks in it, or a failure: it counts as a replica
+    at_once: int = 0  # servers that write these lines under one name, at least, where they are more than one
     error: str = ""  # why it was not read, or not to its end
+    fix: str = ""  # what to do first about the first diagnosis, in a sentence
 
 
 class Example(msgspec.Struct):
@@ -77,6 +80,7 @@ class Cause(msgspec.Struct):
     severity: str
     replicas: int  # whose first diagnosis it is
     also: int  # in which it stands beside a worse or later one
+    recovered: int  # of `replicas`, in whose log a later start came to serve
     times: int  # in all of them together
     example: Example
     first_time: str = ""  # as printed, of the replica that was first
@@ -88,6 +92,7 @@ class Cause(msgspec.Struct):
     nodes: list[Place] = []  # those with most first; at most 50
     node_count: int = 0
     draft: str = ""  # of an unknown one: the command that drafts a rule
+    fix: str = ""  # what to do first, of the example
 
 
 class Outlier(msgspec.Struct):
@@ -141,9 +146,13 @@ class Fleet(msgspec.Struct):
 
     schema: str
     vdiag: str
-    replicas: int
+    replicas: (
+        int  # logs, or parts of a log, in which a server speaks, or a failure; and what could not be read
+    )
     failed: int
-    nodes: int  # that are known by name
+    recovered: int  # of the failed, in whose log a later start came to serve
+    others: int  # logs that are not from a server
+    nodes: int  # of the replicas, that are known by name
     failed_nodes: int
     bytes: int
     lines: int

@@ -16,11 +16,11 @@ from vdiag.advise.answer import answer
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import decode
 from vdiag.intake.formats import detect
-from vdiag.match.keeper import Keeper, Repeated
+from vdiag.match.keeper import Answered, Keeper, Repeated
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Diagnosis, Event, Input, Kind, Record, Report, Role, Severity, Verdict
 from vdiag.reason.conclude import conclude
-from vdiag.reason.story import Answered, tell
+from vdiag.reason.story import tell
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.decoding import Decoder
 from vdiag.scan.gaps import says_nothing

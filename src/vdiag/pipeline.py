@@ -5,24 +5,27 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING
 
+import msgspec
+
 from vdiag.advise.answer import answer
 from vdiag.advise.placed import Place
 from vdiag.assemble.assembler import Assembler
 from vdiag.intake.blocks import Blocks, decode, looks_binary
 from vdiag.intake.formats import SAMPLE, detect, no_text
 from vdiag.intake.sources import Source, SourceError, of_bytes
-from vdiag.match.keeper import Keeper
+from vdiag.match.keeper import Answered, Keeper
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Changes, Event, Gap, Input, Record, Report
 from vdiag.reason.blame import Blame
 from vdiag.reason.conclude import Conclusion, conclude
-from vdiag.reason.story import Answered
 from vdiag.rulebook.compile import Rulebook
 from vdiag.scan.gaps import says_nothing
 from vdiag.scan.records import Scanner
 from vdiag.scan.repair import CERTAIN, repair
 
 if TYPE_CHECKING:  # what only some inputs need is imported for them: start-up counts
+    from vdiag.reason.servers import Said
+    from vdiag.reason.speakers import Who
     from vdiag.reason.window import Kept, Window
     from vdiag.scan.decoding import Decoder
     from vdiag.scan.sieve import Sieve
@@ -57,6 +60,32 @@ def examine(
         conclusion, reading.inputs, matcher.rulebook, reading.notes(), reading.places, reading.holed()
     )
     return _in_parts(report, reading), reading
+
+
+def each(report: Report, reading: Reading) -> dict[Who, Report]:
+    """A report for each server whose lines the input holds, by the name it writes under; of one server, the report."""
+    from vdiag.reason.servers import apart, servers
+    from vdiag.reason.speakers import Who
+
+    said, rulebook = reading.said(), reading.rulebook
+    found = apart(said, 0, rulebook) if len(reading.inputs) == 1 else {}
+    if not found:
+        names = servers(said, rulebook)
+        return {names[0] if len(names) == 1 else Who(): report}
+    return {
+        name: _in_parts(
+            answer(
+                conclusion,
+                [msgspec.structs.replace(read, gaps=list(read.gaps)) for read in reading.inputs],
+                rulebook,
+                reading.notes(),
+                reading.places,
+                reading.holed(),
+            ),
+            reading,
+        )
+        for name, conclusion in found.items()
+    }
 
 
 def compare(good: Sequence[Source], bad: Sequence[Source], *, rulebook: Rulebook) -> Report:
@@ -131,7 +160,7 @@ class Reading:
         self, rulebook: Rulebook, window: Window | None = None, matcher: Matcher | None = None
     ) -> None:
         self._matcher = matcher.again() if matcher is not None else Matcher(rulebook)
-        self._rulebook = rulebook
+        self.rulebook = rulebook
         self._window = window
         self.inputs: list[Input] = []
         self.events: list[Event] = []
@@ -140,14 +169,22 @@ class Reading:
         self.spoke = False
         self.parts: dict[str, list[Input]] = {}  # rotated set → its files, oldest first
         self.places: dict[int, Place] = {}  # inputs that were read repaired
+        self.speakers: set[Who] = set()  # of a window: names under which servers write, also outside
         self.trust = 0.0  # what speaks for this reading against the plain one
         self._pasted: dict[int, tuple[str, int]] = {}  # text that may have been pasted, and its first line
         self._done: list[str] = []
         self._total = 0
 
+    def said(self) -> Said:
+        """What all inputs say together."""
+        from vdiag.reason.servers import Said
+
+        served = [request for requests in self.served.values() for request in requests]
+        return Said(self.events, self.matches, served)
+
     def conclusion(self) -> Conclusion:
         """What the events come to."""
-        return conclude(self.events, self.matches, self.served, self._rulebook, self.spoke)
+        return conclude(self.events, self.matches, self.served, self.rulebook, self.spoke)
 
     def repaired(self) -> Reading | None:
         """These inputs read another way, where a paste seems to have damaged them."""
@@ -156,8 +193,8 @@ class Reading:
         }
         if not repairs:
             return None
-        other = Reading(self._rulebook, self._window, self._matcher)
-        other.parts = self.parts
+        other = Reading(self.rulebook, self._window, self._matcher)
+        other.parts, other.speakers = self.parts, self.speakers
         other.inputs, other.spoke, other._matcher = self.inputs, self.spoke, self._matcher
 
         def stays(source: int, line: int) -> bool:
@@ -166,7 +203,7 @@ class Reading:
         other.events = [e for e in self.events if stays(e.source, e.lines[0])]
         other.matches = [m for m in self.matches if stays(m.event.source, m.event.lines[0])]
         other.served = {
-            number: [request for request in served if stays(number, request[0])]
+            number: [request for request in served if stays(number, request.line)]
             for number, served in self.served.items()
         }
         for number, done in repairs.items():
@@ -222,7 +259,7 @@ class Reading:
             if sieve is None:
                 from vdiag.scan.sieve import Sieve
 
-                sieve = Sieve(self._rulebook)
+                sieve = Sieve(self.rulebook)
             keeper.whole = False
             for line, piece in sieve.segments(block, size, first, lambda: assembler.busy):
                 keeper.take(assembler.feed(_inside(kept, self._records(scanner, decoder, piece, line))))
@@ -248,8 +285,9 @@ class Reading:
         self._keep(keeper, assembler, kept)
         if kept is not None and not binary:
             told.gaps += kept.gaps()
+            self.speakers |= kept.speakers
             self.spoke = spoke or (self.spoke and kept.some)
-        if decoder is None and not binary:
+        if decoder is None and not binary and not scanner.collected:
             self._pasted[number] = decode(blocks.tail), first
         self._total += blocks.bytes
         told.bytes = blocks.bytes
@@ -300,4 +338,4 @@ def _inside(kept: Kept | None, records: Iterable[Record]) -> Iterable[Record]:
     return records if kept is None else kept.of(records)
 
 
-__all__ = ["Reading", "compare", "diagnose", "diagnose_text", "examine"]
+__all__ = ["Reading", "compare", "diagnose", "diagnose_text", "each", "examine"]

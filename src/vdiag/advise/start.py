@@ -118,7 +118,7 @@ def start_of(blame: Blame, earlier: Sequence[Blame], rulebook: Rulebook, *, good
 
 def _served_at(episode: Episode) -> int:
     lines = [mark.line for mark in episode.marks if mark.what in ALIVE]
-    lines += [line for line, _ in episode.served[:1]]
+    lines += [request.line for request in episode.served[:1]]
     return min(lines, default=episode.last_line)
 
 
@@ -204,7 +204,7 @@ def _typed(start: Start, own: Sequence[Match], previous: Episode | None) -> None
     matches = list(own)
     if previous is not None:
         ends = [m.line for m in previous.marks] + [e.lines[-1] for e in previous.events if e.exception]
-        ends += [line for line, _ in previous.served[-1:]]
+        ends += [request.line for request in previous.served[-1:]]
         matches += [m for m in previous.matches if m.line > max(ends, default=0)]
     for match in matches:
         for name in ("command", "typed_model"):

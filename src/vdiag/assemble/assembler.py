@@ -72,7 +72,7 @@ class Assembler:
 
     def __init__(self) -> None:
         self.reach = REACH  # larger where an entry of the input is many lines long
-        self._lanes: dict[tuple[int, str, str, str, int, bool], _Lane] = {}
+        self._lanes: dict[tuple[int, str, str, str, str, int, bool], _Lane] = {}
         self._chains = 0
         self._done: list[Event] = []
         self._open_tracebacks = 0
@@ -113,7 +113,7 @@ class Assembler:
         env = record.envelope
         message = record.message
         # Kernel lines are a lane of their own; a level header does not change the lane.
-        key = (record.source, env.unit, env.role, env.rank, env.pid, env.kind is Kind.KERNEL)
+        key = (record.source, env.host, env.unit, env.role, env.rank, env.pid, env.kind is Kind.KERNEL)
         lane = self._lanes.get(key)
         if lane is None:
             if len(self._lanes) >= MOST_LANES:

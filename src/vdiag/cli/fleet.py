@@ -43,7 +43,7 @@ Examples:
 \b
 Exit status:
   0  no replica failed       1  some did
-  2  the call was at fault   3  none failed, but not all could be read
+  2  the call was at fault   3  none failed, but not all could be read, or none is a server's log
   130  Ctrl-C: what was read by then is printed"""
 
 
@@ -103,7 +103,9 @@ def fleet(
 ) -> ExitStatus:
     """Read many logs, each for itself, and tell how many replicas failed, of which causes, and where.
 
-    PATH is a log, a bundle, a folder, a pattern or a URL. One log, rotated set or bundle is one replica.
+    PATH is a log, a bundle, a folder, a pattern or a URL. A log with its rotated ones, restarts and other stream, or
+    a bundle, is one replica; of a log that many servers write (a syslog host's, stern, kubectl --prefix, a
+    collector's JSON) each of them is one.
     """
     from vdiag.fleet.engines import EngineError
     from vdiag.fleet.found import find
@@ -150,7 +152,7 @@ def fleet(
     if read.fleet.failed:
         return ExitStatus.DIAGNOSED
     lacking = read.fleet.unread or read.fleet.cut_short or found.lost
-    return ExitStatus.NO_ANSWER if lacking else ExitStatus.OK
+    return ExitStatus.OK if read.fleet.replicas and not lacking else ExitStatus.NO_ANSWER
 
 
 def _remembering(
@@ -189,6 +191,7 @@ def _read(
     from vdiag.cli.progress import bar
     from vdiag.fleet.chunks import chunks
     from vdiag.fleet.engines.local import cores
+    from vdiag.fleet.found import left_out
     from vdiag.fleet.run import gather
     from vdiag.fleet.spool import Spool
     from vdiag.render.sections import counted
@@ -217,6 +220,8 @@ def _read(
     fleet.notes += [f"could not be read: {lost}" for lost in found.lost[:MOST_LOST]]
     if len(found.lost) > MOST_LOST:
         fleet.notes.append(f"{len(found.lost) - MOST_LOST} more folders and links could not be read")
+    if found.left:
+        fleet.notes.append(left_out(found.left))
     if interrupted:
         fleet.interrupted = True
         fleet.notes.insert(

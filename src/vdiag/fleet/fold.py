@@ -17,6 +17,7 @@ from vdiag.model import Severity, Verdict
 MOST_NODES = 50  # listed of one cause
 MOST_ROWS = 200  # listed of what could not be read
 MOST_UNKNOWN = 200
+MOST_CROWDED = 3  # logs named in which servers cannot be told apart
 _RANK = {severity.value: rank for rank, severity in enumerate(Severity)}  # the worst first
 _ORDER = [verdict.value for verdict in Verdict] + [UNREAD]
 
@@ -25,7 +26,7 @@ class _Tally:
     """One cause so far."""
 
     def __init__(self) -> None:
-        self.replicas = self.also = self.times = 0
+        self.replicas = self.recovered = self.also = self.times = 0
         self.last_at = ""
         self.nodes: Counter[str] = Counter()
         self.titles = Titles()
@@ -45,19 +46,25 @@ class Folded:
         self._marked: Counter[tuple[str, str]] = Counter()
         self._unread: list[tuple[str, Row]] = []
         self._cut: list[tuple[str, Row]] = []
+        self._woven = self._woven_of = 0  # replicas that share a log with others, and those logs
+        self._outside_count, self._outside_told = 0, ("", "")
+        self._crowded: list[tuple[str, Row]] = []
         self.names: set[tuple[str, str]] = set()  # kind and value, for redaction
-        self.replicas = self.failed = self.bytes = self.lines = 0
+        self.replicas = self.others = self.failed = self.recovered = self.bytes = self.lines = 0
 
     def add(self, done: Done) -> None:
         """One more row."""
         row = done.row
-        self.replicas += 1
+        counts = row.server or row.verdict == UNREAD
+        self.replicas += counts
+        self.others += not counts
         self.failed += row.failed
+        self.recovered += row.failed and row.recovered
         self.bytes += row.bytes
         self.lines += row.lines
-        self._verdicts[row.verdict] += 1
+        self._verdicts[row.verdict] += counts
         self.names.update(done.told)
-        if row.node:
+        if row.node and counts:
             self._on[row.node] += 1
             self._failed_on[row.node] += row.failed
             for mark in {*row.marks, *([row.rule] if row.rule and row.failed else ())}:
@@ -68,11 +75,20 @@ class Folded:
             _hold(self._cut, row)
         if row.times:
             self._count(done)
+        if done.more:
+            self._woven, self._woven_of = self._woven + 1 + len(done.more), self._woven_of + 1
+        if done.outside:
+            self._outside_count += 1
+            told = (row.input, done.outside)
+            self._outside_told = min(self._outside_told, told) if self._outside_told[0] else told
+        if row.at_once:
+            _hold(self._crowded, row)
 
     def _count(self, done: Done) -> None:
         row = done.row
         own = self._tally(cause_of(row.verdict, row.rule, row.fingerprint, row.title))
         own.replicas += 1
+        own.recovered += row.failed and row.recovered
         own.titles.add(row.title)
         own.last_at = max(own.last_at, row.last_at)
         own.times += row.times
@@ -111,6 +127,18 @@ class Folded:
         causes = sorted(map(_cause, self._causes.values()), key=_by_weight)
         unknown = [cause for cause in causes if cause.verdict == Verdict.UNRECOGNISED.value]
         notes = []
+        if self._outside_count:
+            name, why = self._outside_told
+            more = f"; so it is with {self._outside_count - 1} more" if self._outside_count > 1 else ""
+            notes.append(f"{name}: {why}{more}")
+        if self._woven:
+            logs = "1 log holds" if self._woven_of == 1 else f"{self._woven_of} logs hold"
+            notes.append(f"{logs} the lines of {self._woven} servers: each counts as a replica")
+        for _, row in self._crowded[:MOST_CROWDED]:
+            notes.append(f"{row.input}: {row.at_once} servers or more write under one name here, and count as one "
+                         "replica; `journalctl -o json`, or a file for each, tells them apart")  # fmt: skip
+        if len(self._crowded) > MOST_CROWDED:
+            notes.append(f"so it is in {len(self._crowded) - MOST_CROWDED} more logs")
         if len(unknown) > MOST_UNKNOWN:
             notes.append(f"of {len(unknown)} unknown causes the {MOST_UNKNOWN} most frequent are listed")
         return Fleet(
@@ -118,6 +146,8 @@ class Folded:
             vdiag=__version__,
             replicas=self.replicas,
             failed=self.failed,
+            recovered=self.recovered,
+            others=self.others,
             nodes=len(self._on),
             failed_nodes=sum(bool(count) for count in self._failed_on.values()),
             bytes=self.bytes,
@@ -167,6 +197,7 @@ def _cause(tally: _Tally) -> Cause:
         fingerprint=shown.fingerprint,
         severity=shown.severity,
         replicas=tally.replicas,
+        recovered=tally.recovered,
         also=tally.also,
         times=tally.times,
         example=Example(shown.source or shown.input, shown.line, shown.text),
@@ -178,6 +209,7 @@ def _cause(tally: _Tally) -> Cause:
         last_input=last.input if last.last_time else "",
         nodes=[Place(name, count) for name, count in nodes[:MOST_NODES]],
         node_count=len(nodes),
+        fix=shown.fix,
     )
     if made.rule is None and made.example.line and made.example.input.isprintable():
         made.draft = f"vdiag rules new --from {shlex.quote(f'{made.example.input}:{made.example.line}')}"

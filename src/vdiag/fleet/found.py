@@ -1,4 +1,4 @@
-"""From what a person names (files, folders, patterns, URLs) to tasks: one log, rotated set or bundle is one replica."""
+"""From what a person names (files, folders, patterns, URLs) to tasks: a log, what belongs to it, or a bundle."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 from vdiag.fleet.names import named
 from vdiag.fleet.remote import RemoteError, is_url, objects
+from vdiag.fleet.sets import sets
 from vdiag.fleet.task import Task
 from vdiag.fleet.texts import valid
 from vdiag.intake.folders import is_log, walk
-from vdiag.intake.rotated import sets
 
 BUNDLE = re.compile(r"\.(?:zip|tar|tgz|txz|tbz2?|tar\.(?:gz|xz|bz2|zstd?))$", re.IGNORECASE)
 _NO_LOG = re.compile(
@@ -22,6 +22,9 @@ _NO_LOG = re.compile(
     re.IGNORECASE,
 )
 DEEPEST = 200  # folders under the one that was named
+
+
+NAMED = 3  # names listed of what was left out
 
 
 class File(NamedTuple):
@@ -40,6 +43,7 @@ class Found(NamedTuple):
     files: dict[str, File]  # by path
     problems: list[str]  # what the call is to blame for
     lost: list[str]  # folders and links that cannot be read
+    left: list[str]  # files in the folders that do not look like logs
 
 
 def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
@@ -48,10 +52,11 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
     known: set[tuple[int, int]] = set()
     problems: list[str] = []
     lost: list[str] = []
+    left: list[str] = []
     for path in paths:
         try:
             came = False
-            for file, identity in _files(path, lost):
+            for file, identity in _files(path, lost, left):
                 came = True
                 if identity is not None:
                     if identity in known:
@@ -59,7 +64,7 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
                     known.add(identity)
                 files.setdefault(file.path, file)
             if not came:
-                problems.append(f"{path}: no log in it")
+                problems.append(f"{path}: no log in it{f' ({left_out(left)})' if left else ''}")
         except RemoteError as error:
             problems.append(f"{path}: {error}")
         except OSError as error:
@@ -80,13 +85,19 @@ def find(paths: Sequence[str], name: re.Pattern[str] | None = None) -> Found:
                 max(file.changed for file in members),
             )
         )
-    return Found(tasks, files, problems, lost)
+    return Found(tasks, files, problems, lost, left)
+
+
+def left_out(left: Sequence[str]) -> str:
+    """What is said of files that do not look like logs."""
+    shown = ", ".join(left[:NAMED]) + (f" and {len(left) - NAMED} more" if len(left) > NAMED else "")
+    return f"left out, because {'it does' if len(left) == 1 else 'they do'} not look like logs: {shown}"
 
 
 _Identified = tuple[File, "tuple[int, int] | None"]
 
 
-def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
+def _files(path: str, lost: list[str], left: list[str]) -> Iterator[_Identified]:
     if is_url(path) and ("://" in path or not os.path.lexists(path)):
         whole = any(sign in path for sign in "*?[")
         for found in objects(path):
@@ -111,6 +122,8 @@ def _files(path: str, lost: list[str]) -> Iterator[_Identified]:
     for entry in walk(path, unread, DEEPEST):
         if BUNDLE.search(entry.name) or is_log(entry):
             yield from _local(entry.name)
+        elif entry.size:
+            left.append(entry.name)
     lost += [f"{error.filename}: {error.strerror}" for error in unread]
 
 

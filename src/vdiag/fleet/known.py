@@ -52,12 +52,18 @@ def recognise(task: Task, parts: Sequence[Part], files: Mapping[str, File]) -> K
         return Known(found, False, not any(part.head_size for part in parts), None)
     if any(part is None for part in found[:last]):  # a file came in between: all of it anew
         return Known(found, False, True, None)
+    if any(_grew(path, part, files) for path, part in zip(task.paths[:last], found, strict=False)):
+        return Known(found, False, complete, None)  # both streams of a process go on
     part = found[last]
     assert part is not None
     if not part.tail:  # a bundle, which is read as a whole
         return Known(found, exact, True, None)
     resume = Resume(last, part.offset, part.lines, part.tail, complete)
     return Known(found, exact, complete, resume)
+
+
+def _grew(path: str, part: Part | None, files: Mapping[str, File]) -> bool:
+    return part is not None and part.path == path and files[path].size > part.size
 
 
 def _by_head(path: str, parts: list[Part]) -> Part | None:

@@ -4,20 +4,39 @@ from __future__ import annotations
 
 import msgspec
 
-from vdiag.fleet.task import Done
+from vdiag.fleet.task import Done, each
 from vdiag.fleet.work import cause_of, counts
+from vdiag.model import Verdict
+
+
+def all_merged(before: Done | None, now: Done, how: str) -> list[tuple[Done, Done | None]]:
+    """The rows that stand for all servers of a log, each with what was read of it now, if anything was."""
+    old, new = each(before) if before is not None else [], each(now)
+    found: list[tuple[Done, Done | None]] = []
+    alone = len(old) == len(new) == 1
+    known = {done.who: done for done in old}
+    for done in new:
+        held = old[0] if alone else known.get(done.who)
+        made = merged(held, done, how)
+        made.who = done.who or (held.who if held is not None else "")
+        made.slot = held.slot if held is not None else done.who if old or found else ""
+        found.append((made, done))
+    gone = [done for done in old if not alone and done.who not in {one.who for one in new}]
+    return found if how == "whole" else [*found, *((done, None) for done in gone)]
 
 
 def merged(before: Done | None, now: Done, how: str) -> Done:
     """The row that stands. `how` tells what the reading covers: the `whole` log, or what is new (`resumed`, `fresh`)."""
     if before is None or how == "whole":
-        return msgspec.structs.replace(now, seen=[], before={})
+        return msgspec.structs.replace(now, seen=[], before={}, more=[])
     old, new = before.row, now.row
     news = {cause: times - now.before.get(cause, 0) for cause, times in counts(new).items()}
     if new.failed and any(more > 0 for more in news.values()):
         row, first, last = _joined(before, now, news)
     elif old.failed or (old.rule and not new.rule) or new.verdict == "empty":
-        row, first, last = old, before.first, before.last
+        again = new.recovered or (new.server and new.verdict == Verdict.HEALTHY.value)
+        row = msgspec.structs.replace(old, recovered=old.recovered or (old.failed and again))
+        first, last = before.first, before.last
     else:
         row, first, last = new, now.first, now.last
     marks = dict(old.marks)
@@ -32,6 +51,7 @@ def merged(before: Done | None, now: Done, how: str) -> Done:
         marks=marks,
         vllm=new.vllm or old.vllm,
         model=new.model or old.model,
+        server=old.server or new.server,
         error=new.error,
     )
     told = list(dict.fromkeys([*before.told, *now.told]))

@@ -8,7 +8,7 @@ from typing import Protocol
 
 from vdiag.fleet.fold import Folded
 from vdiag.fleet.spool import Spool
-from vdiag.fleet.task import Done, Settings, Task
+from vdiag.fleet.task import Done, Settings, Task, each
 
 Engine = Callable[[Iterable[list[Task]], Settings], Iterator[list[Done]]]
 
@@ -41,9 +41,10 @@ def gather(
     folded = Folded()
 
     def take(done: Done) -> None:
-        folded.add(done)
-        if spool is not None:
-            spool.add(done.row)
+        for one in each(done):
+            folded.add(one)
+            if spool is not None:
+                spool.add(one.row)
 
     interrupted = False
     try:

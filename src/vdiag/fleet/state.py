@@ -18,10 +18,11 @@ import msgspec
 
 from vdiag.fleet.found import File
 from vdiag.fleet.known import Known, Part, recognise
-from vdiag.fleet.merge import merged
+from vdiag.fleet.merge import all_merged
 from vdiag.fleet.remote import is_url
 from vdiag.fleet.run import StateError
-from vdiag.fleet.task import Done, Task
+from vdiag.fleet.sets import spot
+from vdiag.fleet.task import Done, Task, each
 from vdiag.fleet.texts import valid
 from vdiag.fleet.titles import Titles
 from vdiag.fleet.work import causes
@@ -157,15 +158,21 @@ class State:
         before = self._row(key)
         replaced = known is None or known.complete
         how = "fresh" if done.how == "whole" and not replaced else done.how
-        made = merged(before, done, how)
+        pairs = all_merged(before, done, how)
+        made, *made.more = (one for one, _ in pairs)
         if done.row.error and how == "resumed":
             return made  # it is read again from where it was
         self._read += 1
-        self._bytes += max(made.row.bytes - (before.row.bytes if before else 0), 0)
-        self._count(key, made, done, how)
+        self._bytes += max(_bytes(made) - (_bytes(before) if before else 0), 0)
+        for one, read in pairs:
+            if read is not None:
+                self._count(_slot(key, one), one, read, how)
+        if before is not None:
+            for gone in {_slot(key, one) for one in each(before)} - {_slot(key, one) for one, _ in pairs}:
+                self._db.execute("UPDATE cause SET times = 0 WHERE replica = ?", (gone,))
         self._db.execute("REPLACE INTO replica VALUES (?, ?)", (key, msgspec.msgpack.encode(made)))
         self._mark(key, known, now, done)
-        return msgspec.structs.replace(made, told=[*made.told])
+        return made
 
     def _count(self, key: str, made: Done, done: Done, how: str) -> None:
         """Counts what this reading found; `fresh` adds, `whole` replaces, `resumed` adds what is new in it."""
@@ -295,12 +302,19 @@ class State:
         self._db.execute("COMMIT")
 
 
+def _slot(key: str, done: Done) -> str:
+    """By which the counts of one of a log's servers are remembered."""
+    return f"{key}\0{done.slot}" if done.slot else key
+
+
+def _bytes(done: Done) -> int:
+    return sum(one.row.bytes for one in each(done))
+
+
 def _keyed(tasks: Iterable[Task]) -> Iterator[tuple[str, Task]]:
     """Each task with a name that stays when a log is rotated: that of the live file, where it is one task's alone."""
-    from vdiag.intake.rotated import place
-
     known: Sequence[Task] = list(tasks)
-    bases = [place(task.name).base for task in known]
+    bases = [spot(task.name).base for task in known]
     often = Counter(bases)
     for base, task in zip(bases, known, strict=True):
         name = task.name if often[base] > 1 else base

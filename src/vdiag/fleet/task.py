@@ -55,7 +55,7 @@ class Seen(msgspec.Struct):
 
 
 class Done(msgspec.Struct):
-    """A row with what only folding needs."""
+    """A row with what only folding and remembering need."""
 
     row: Row
     first: float | None = None  # seconds, to compare with other rows: when it failed first
@@ -66,3 +66,12 @@ class Done(msgspec.Struct):
     told: list[
         tuple[str, str]
     ] = []  # kind and value of what redaction found anywhere in the log and is in the row
+    who: str = ""  # under which name a server writes into its log; "": none is told
+    slot: str = ""  # by which its counts are remembered among those of the same log
+    outside: str = ""  # what is said of a log without a line in the time asked for
+    more: list[Done] = []  # of other servers that write into the same log
+
+
+def each(done: Done) -> list[Done]:
+    """The rows of all servers that write into a log."""
+    return [done, *done.more]

@@ -1,4 +1,4 @@
-"""The pure function that runs in every worker: one task in, one row out, whatever the log holds."""
+"""The pure function that runs in every worker: one task in, a row out, or one for each server in its log."""
 
 from __future__ import annotations
 
@@ -23,7 +23,11 @@ from vdiag.intake.sources import Source, SourceError
 from vdiag.match.matcher import Matcher
 from vdiag.model import Diagnosis, Kind, Report, Role, Severity, Verdict
 from vdiag.pipeline import Reading, examine
+from vdiag.pipeline import each as servers_of
 from vdiag.reason.clock import UPTIME, UTC, YEARLESS, Stamp, in_year_of, parse
+from vdiag.reason.servers import at_once, of_a_server
+from vdiag.reason.speakers import Who
+from vdiag.reason.window import OUTSIDE
 from vdiag.redact import Redactor
 from vdiag.redact.listening import Listener
 from vdiag.rulebook.schema import Rule
@@ -82,18 +86,60 @@ def _row(task: Task, matcher: Matcher, settings: Settings) -> Done:
         listener = Listener(redactor)
         for source in inputs.sources:
             source.open = listener.hearing(source.open)
-    report, reading = examine(inputs.sources, matcher, window=settings.window)
-    done = Done(_told(task, report, reading, matcher.rulebook.rules), how=inputs.how)
-    _place(done, report, task, inputs)
+    reports, reading = _reports(inputs.sources, matcher, settings)
+    before: dict[Who, Report] = {}
     if inputs.how == "resumed":
-        again, _ = examine([_of(inputs.context, task.name)], matcher, window=settings.window)
-        done.before = counts(_told(task, again))
-    if settings.remember and not done.row.error:
-        done.seen = [watched.seen() for watched in inputs.watched]
-    if redactor is not None:
-        shown = _quoted(done.row)
-        done.told = [(kind, value) for kind, value in redactor.known() if len(value) > 1 and value in shown]
-    return done
+        before, _ = _reports([_of(inputs.context, task.name)], matcher, settings)
+    found = [Done(_told(task, report), how=inputs.how, who=_written(who)) for who, report in reports.items()]
+    gaps = [gap.what for read in reading.inputs for gap in read.gaps]
+    named = [who for who in sorted(reading.speakers) if any(who)] if len(reading.inputs) == 1 else []
+    silent = [who for who in named if who not in reports] if len(named) > 1 else []
+    for done, who in zip(found, reports, strict=True):
+        several = len(reports) > 1 or len(silent) > 0
+        _surroundings(done.row, reading, matcher.rulebook.rules, who if several and any(who) else None)
+        done.outside = next((gap for gap in gaps if gap.startswith(OUTSIDE)), "")
+        _place(done, task, inputs)
+        alone = len(reports) == len(before) == 1
+        if (again := next(iter(before.values())) if alone else before.get(who)) is not None:
+            done.before = counts(_told(task, again))
+        if redactor is not None:
+            shown = _quoted(done.row)
+            done.told = [(k, value) for k, value in redactor.known() if len(value) > 1 and value in shown]
+    found += [_silent(task, who) for who in silent]
+    if silent and not found[0].who and not found[0].row.failed:  # none of them spoke in the time asked for
+        whole = found.pop(0)
+        found[0].row.bytes, found[0].row.lines = whole.row.bytes, whole.row.lines
+        found[0].outside = whole.outside
+    first, *first.more = found
+    for done in first.more:
+        done.row.bytes = done.row.lines = 0
+    if settings.remember and not first.row.error:
+        first.seen = [watched.seen() for watched in inputs.watched]
+    return first
+
+
+def _reports(
+    sources: Sequence[Source], matcher: Matcher, settings: Settings
+) -> tuple[dict[Who, Report], Reading]:
+    """The report on each server that these sources tell of."""
+    report, reading = examine(sources, matcher, window=settings.window)
+    return servers_of(report, reading), reading
+
+
+def _silent(task: Task, who: Who) -> Done:
+    """The row of a server that said nothing in the time asked for, in a log of several."""
+    row = _blank(task)
+    row.verdict, row.server = Verdict.HEALTHY.value, True
+    row.node, row.replica = who.host or row.node, _replica(who)
+    return Done(row, who=_written(who))
+
+
+def _replica(who: Who) -> str:
+    return f"{who.host}/{who.unit}" if who.host and is_generic(who.unit) else who.unit or who.host
+
+
+def _written(who: Who) -> str:
+    return " ".join(filter(None, who))
 
 
 class Told(NamedTuple):
@@ -133,7 +179,7 @@ def counts(row: Row) -> dict[str, int]:
 def _quoted(row: Row) -> str:
     """All that a row quotes, to look for names in."""
     return "\n".join(
-        (row.input, row.node, row.replica, row.source, row.title, row.text, row.model, row.error,
+        (row.input, row.node, row.replica, row.source, row.title, row.text, row.model, row.error, row.fix,
          *(other.title for other in row.others))
     )  # fmt: skip
 
@@ -204,7 +250,7 @@ def _context(task: Task) -> bytes | None:
 # ---- what it came to --------------------------------------------------------------------------------------------
 
 
-def _told(task: Task, report: Report, reading: Reading | None = None, rules: Sequence[Rule] = ()) -> Row:
+def _told(task: Task, report: Report) -> Row:
     row = _blank(task)
     row.verdict = report.verdict.value
     row.bytes = sum(read.bytes for read in report.inputs)
@@ -225,8 +271,6 @@ def _told(task: Task, report: Report, reading: Reading | None = None, rules: Seq
         row.error = broken[0][:LONGEST]
         if not row.bytes or (report.verdict is Verdict.EMPTY and broken[0].startswith("this ")):
             row.verdict = "unread"
-    if reading is not None:
-        _surroundings(row, reading, rules)
     return row
 
 
@@ -240,6 +284,7 @@ def _first(row: Row, first: Diagnosis) -> None:
     row.text = text.split("\n")[0][:LONGEST]
     row.times = max(first.times, 1)
     row.first_time, row.last_time = first.first_time, first.last_time or first.first_time
+    row.fix = first.fixes[0].do[:TITLE] if first.fixes else ""
     row.recovered = first.recovered_at is not None
 
 
@@ -255,25 +300,36 @@ def _other(item: Diagnosis) -> Other:
     )
 
 
-def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule]) -> None:
-    """The host and pod that the lines name, and what the kernel said."""
+def _surroundings(row: Row, reading: Reading, rules: Sequence[Rule], own: Who | None) -> None:
+    """The host and pod that the lines name, and what the kernel said. `own`: it is one of several in its log."""
+    if own is not None:
+        row.node = own.host or row.node
+        row.replica = _replica(own)
     hosts = Counter(e.envelope.host for e in reading.events if e.envelope.host)
     if not row.node and hosts:
         row.node = min(hosts, key=lambda host: (-hosts[host], host))
-    if not row.replica or is_generic(row.replica.rpartition("/")[2]):
+    if own is None and (not row.replica or is_generic(row.replica.rpartition("/")[2])):
         units = Counter(e.envelope.unit for e in reading.events if "/" in e.envelope.unit)
         if units:
             row.replica = min(units, key=lambda unit: (-units[unit], unit))
     said = {}
     for match in reading.matches:
         rule = rules[match.rule]
-        if match.event.kind is Kind.KERNEL and rule.role is Role.CAUSE:
+        here = own is None or match.event.envelope.host in ("", own.host)
+        if match.event.kind is Kind.KERNEL and rule.role is Role.CAUSE and here:
             number = match.captures.get("xid")
             said[match.event.source, match.line] = rule.id if number is None else f"Xid {number}"
     row.marks = dict(sorted(Counter(said.values()).items()))
+    lines = reading.said() if own is None else reading.said().of(own)
+    together = at_once(lines)
+    row.at_once = together if together > 1 else 0
+    speaks = row.verdict != Verdict.EMPTY.value and of_a_server(lines, reading.rulebook)
+    row.server = row.failed or speaks or (own is None and 0 < len(reading.speakers) < 2)
+    if row.server and row.verdict == Verdict.EMPTY.value:
+        row.verdict = Verdict.HEALTHY.value  # it has nothing to say of the time asked for
 
 
-def _place(done: Done, report: Report, task: Task, inputs: _Inputs) -> None:
+def _place(done: Done, task: Task, inputs: _Inputs) -> None:
     """Lines by the whole file, times that can be compared, and sizes of what is new."""
     row = done.row
     if inputs.how == "resumed":

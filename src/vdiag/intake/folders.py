@@ -45,6 +45,11 @@ _PACKED = re.compile(r"\.(?:gz|xz|bz2|zst|zstd)$", re.IGNORECASE)
 _SPEAKS = re.compile(rb"\d\d:\d\d:\d\d|Traceback \(most|\b(?:ERROR|WARNING|INFO|Error)\b")
 
 
+_JSON_LOG = re.compile(  # an entry a line, or a list of Google Cloud's or CloudWatch's entries; no configuration
+    rb"\{[^\n]*\"(?:__REALTIME_TIMESTAMP|@?timestamp|time|ts|date)\"\s*:|[\s\S]*\"(?:textPayload|logStreamName)\"\s*:"
+)
+
+
 class Entry(NamedTuple):
     """A file that may be a log."""
 
@@ -118,12 +123,12 @@ def is_log(entry: Entry) -> bool:
     if not entry.size or _OTHER_NAME.search(short):
         return False
     named = _LOG_NAME.search(short) is not None
-    if short.endswith(".json") and not named:
-        return False
     try:
         head = _head(entry)
     except Exception:  # what can't be read is told when it is read, if its name says that it is a log
         return named
+    if short.endswith(".json") and not named and not _JSON_LOG.match(head):
+        return False
     return not looks_binary(head) and (named or _SPEAKS.search(head) is not None)
 
 
@@ -149,6 +154,7 @@ def walk(folder: str, lost: list[OSError], deepest: int = DEEPEST) -> Iterator[E
     that lead nowhere, are added to `lost`.
     """
     known: set[tuple[int, int]] = set()
+    links: list[tuple[Entry, tuple[int, int]]] = []  # to files that should come by their own names
     for at, folders, files in os.walk(folder, onerror=lost.append):
         depth = at[len(folder) :].count(os.sep)
         folders[:] = sorted(f for f in folders if f not in _SKIPPED_FOLDERS)
@@ -165,9 +171,24 @@ def walk(folder: str, lost: list[OSError], deepest: int = DEEPEST) -> Iterator[E
                 if os.path.islink(path):
                     lost.append(error)
                 continue
-            if stat.S_ISREG(info.st_mode) and (info.st_dev, info.st_ino) not in known:
-                known.add((info.st_dev, info.st_ino))
-                yield Entry(path, info.st_size, _opener(path), info.st_mtime)
+            if not stat.S_ISREG(info.st_mode) or (info.st_dev, info.st_ino) in known:
+                continue
+            entry = Entry(path, info.st_size, _opener(path), info.st_mtime)
+            if os.path.islink(path) and _leads_into(path, folder):
+                links.append((entry, (info.st_dev, info.st_ino)))
+                continue
+            known.add((info.st_dev, info.st_ino))
+            yield entry
+    for entry, identity in links:
+        if identity not in known:
+            known.add(identity)
+            yield entry
+
+
+def _leads_into(link: str, folder: str) -> bool:
+    """Whether a link names a file below a folder, as those of /var/log/containers do in /var/log."""
+    target = os.path.normpath(os.path.join(os.path.dirname(os.path.abspath(link)), os.readlink(link)))
+    return target.startswith(os.path.abspath(folder) + os.sep)
 
 
 def _opener(path: str) -> Callable[[], BinaryIO]:

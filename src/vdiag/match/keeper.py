@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict, deque
 from collections.abc import Iterable, Sequence
+from typing import NamedTuple
 
 from vdiag.match.matcher import Match, Matcher
 from vdiag.model import Event, Kind, Phase, Role
@@ -20,6 +21,14 @@ FEW_FRAMES = 6  # innermost frames kept of a traceback beyond the first events
 LOUD = ("ERROR", "CRITICAL")
 _PLAIN = ("", Phase.SERVING.value)  # what a context rule may mark and be repeated: that the server lives
 MOST_SERVED = 10_000  # lines of well answered requests remembered
+
+
+class Answered(NamedTuple):
+    """A request that was answered well."""
+
+    line: int
+    unit: str = ""
+    host: str = ""
 
 
 class Repeated:
@@ -48,8 +57,8 @@ class Repeated:
 class Keeper:
     """Takes the events of one input in; `events` and `matches` give what was kept."""
 
-    def __init__(self, matcher: Matcher, served: list[tuple[int, str]]) -> None:
-        """`served` is filled with the lines and units of requests that the server answered well."""
+    def __init__(self, matcher: Matcher, served: list[Answered]) -> None:
+        """`served` is filled with the requests that the server answered well."""
         self._matcher = matcher
         self._served = served
         self._batch: list[Event] = []
@@ -80,10 +89,11 @@ class Keeper:
             return False
         method, path, status = access
         if status < 400 and (method == "POST" or path.startswith("/health")):
+            answered = Answered(event.lines[0], event.envelope.unit, event.envelope.host)
             if len(self._served) < MOST_SERVED:
-                self._served.append((event.lines[0], event.envelope.unit))
+                self._served.append(answered)
             else:
-                self._served[-1] = (event.lines[0], event.envelope.unit)
+                self._served[-1] = answered
         return event.envelope.level in ("INFO", "") and len(event.rows) == 1
 
     def _match(self) -> None:

@@ -8,12 +8,13 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from vdiag.match.keeper import Answered
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Severity, Verdict
 from vdiag.reason import confidence
 from vdiag.reason.blame import Blame, Node, judge
 from vdiag.reason.join import Kin
-from vdiag.reason.story import Answered, Episode, tell
+from vdiag.reason.story import Episode, tell
 from vdiag.reason.survival import AT_EASE, FAR, Survival
 from vdiag.reason.unknown import fingerprint
 from vdiag.rulebook.compile import Rulebook

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from vdiag.match.keeper import Answered
 from vdiag.match.matcher import Match
 from vdiag.model import Event, Kind, Phase, Role, Severity
 from vdiag.reason import printed
@@ -29,7 +30,6 @@ class Mark(msgspec.Struct, frozen=True):
     unit: str = ""
 
 
-Answered = tuple[int, str]  # line and unit of a request that was answered well
 QUIET = ("WARNING", "INFO", "DEBUG")  # levels at which nothing is said to have failed
 
 
@@ -114,9 +114,10 @@ def _of_source(
         for m in matches
         if _troubled(rulebook.rules[m.rule])
     ]
-    starts = _starts(marks, [line for line, _ in served], troubles)
+    starts = _starts(marks, [request.line for request in served], troubles)
     last = max(
-        [e.lines[-1] for e in events] + [m.line for m in marks] + [line for line, _ in served], default=1
+        [e.lines[-1] for e in events] + [m.line for m in marks] + [request.line for request in served],
+        default=1,
     )
     bounds = [1, *starts]
     episodes = []
@@ -124,7 +125,7 @@ def _of_source(
         end = bounds[i + 1] - 1 if i + 1 < len(bounds) else last
         episode = Episode(source=source, first_line=first, last_line=max(end, first))
         episode.marks = [m for m in marks if first <= m.line <= end]
-        episode.served = [x for x in served if first <= x[0] <= end]
+        episode.served = [x for x in served if first <= x.line <= end]
         episodes.append(episode)
     for event in events:
         episodes[_place(bounds, event.lines[0])].events.append(event)

@@ -19,7 +19,7 @@ class Survival:
         """`notices`: the lines that notice a failure, sorted."""
         self._notices = notices
         self._served = episode.served
-        self._served_lines = [line for line, _ in episode.served]
+        self._served_lines = [request.line for request in episode.served]
         self._marks = [m for m in episode.marks if m.what not in ("death", "start", Phase.SHUTDOWN.value)]
         self._mark_lines = [m.line for m in self._marks]
         self._at_ease: dict[str, int] = defaultdict(int)  # unit → last line it logged at ease
@@ -44,7 +44,7 @@ class Survival:
         process whose progress counts besides requests and `ready`.
         """
         served = range(bisect_right(self._served_lines, line), bisect_left(self._served_lines, until))
-        if any(_same(self._served[i][1], envelope.unit) for i in served):
+        if any(_same(self._served[i].unit, envelope.unit) for i in served):
             return True
         marks = range(bisect_right(self._mark_lines, line), bisect_left(self._mark_lines, until))
         return any(

@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from vdiag.model import Gap, Record
 from vdiag.reason.clock import UPTIME, UTC, Stamp, in_year_of, parse
+from vdiag.reason.speakers import Who, is_servers, who
 
 MOST_WAITING = 20_000  # records held back until the first time is seen
 
@@ -75,6 +76,9 @@ def _offset_here(now: float) -> float:
     return float(timegm(time.localtime(now)[:6]) - int(now))
 
 
+OUTSIDE = "no line of it lies in the time asked for"
+
+
 class Window(NamedTuple):
     """A stretch of time; None is an open end. Both ends belong to it."""
 
@@ -117,12 +121,15 @@ class Kept:
         self._first = self._last = ""  # times as printed
         self._waiting: list[Record] = []
         self.some = False
+        self.speakers: set[Who] = set()  # names under which servers write, also outside
         self._read = False  # whether there was any text
 
     def of(self, records: Iterable[Record]) -> Iterator[Record]:
         """Those of further records that lie inside."""
         for record in records:
             self._read = self._read or bool(record.message or record.envelope.time)
+            if is_servers(record.envelope):
+                self.speakers.add(who(record.envelope))
             stamp = parse(record.envelope.time) if record.envelope.time else None
             if stamp is not None and stamp.kind != UPTIME:
                 self._inside = self._window.holds(stamp)
@@ -151,11 +158,7 @@ class Kept:
                 Gap(what=f"its lines carry no time of day, so all of it was read, not only {self._window}")
             ]
         if not self.some:
-            return [
-                Gap(
-                    what=f"no line of it lies in the time asked for ({self._window}): its times run from {self._first} to {self._last}"
-                )
-            ]
+            return [Gap(what=f"{OUTSIDE} ({self._window}): its times run from {self._first} to {self._last}")]
         return []
 
     def _release(self, inside: bool) -> Iterator[Record]:

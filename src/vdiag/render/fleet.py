@@ -31,6 +31,8 @@ def render(fleet: Fleet, *, width: int = 80, everything: bool = False) -> Page:
     page.prose(words.read(fleet))
     if len(fleet.verdicts) > 1:
         page.prose(sentence("; ".join(words.verdicts(fleet))))
+    if fleet.others:
+        page.prose(words.others(fleet))
     if fleet.news is not None:
         page.heading("What is new")
         for said in words.news(fleet.news, len(fleet.news.causes) if everything else CAUSES):
@@ -38,6 +40,8 @@ def render(fleet: Fleet, *, width: int = 80, everything: bool = False) -> Page:
     if fleet.causes:
         page.heading("Causes")
         _causes(page, fleet.causes, CAUSES, everything)
+        page.blank()
+        page.prose("`vdiag LOG` has the whole answer on one log, with the commands to paste.")
     if fleet.unknown:
         page.heading("Unknown causes, by fingerprint: the next rules to write")
         _causes(page, fleet.unknown, UNKNOWN, everything)
@@ -69,15 +73,12 @@ def _causes(page: Page, causes: list[Cause], most: int, everything: bool) -> Non
             f"{sentence(cause.title)} ({words.name(cause)}){mild}{cut}",
             first=f"{cause.replicas:>{size}}  ", indent=indent, style="bold",
         )  # fmt: skip
-        for said in (words.counts(cause), words.when(cause)):
-            if said:
-                page.prose(sentence(said), first=indent, indent=indent)
-        if cause.nodes:
-            page.prose(
-                f"on {words.nodes(cause, len(cause.nodes) if everything else NODES)}",
-                first=indent,
-                indent=indent,
-            )
+        on = f"on {words.nodes(cause, len(cause.nodes) if everything else NODES)}" if cause.nodes else ""
+        told = [part for part in (words.counts(cause), words.when(cause), on) if part]
+        if told:
+            page.prose(sentence("; ".join(told)), first=indent, indent=indent)
+        if cause.fix:
+            page.prose(f"To do first: {sentence(cause.fix)}", first=indent, indent=indent)
         if cause.example.line:
             text = cause.example.text if everything else shorten(cause.example.text, QUOTE)
             page.quote(f"{cause.example.input}:{cause.example.line}: {text}", first=indent, indent=indent)

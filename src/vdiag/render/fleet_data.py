@@ -15,7 +15,7 @@ from vdiag.render.page import harmless
 COLUMNS = (
     "input", "node", "replica", "verdict", "failed", "rule", "title", "severity", "confidence", "fingerprint", "times",
     "source", "line", "text", "first_time", "last_time", "first_at", "last_at", "recovered", "marks", "others", "vllm",
-    "model", "bytes", "lines", "error",
+    "model", "bytes", "lines", "error", "server", "fix",
 )  # fmt: skip
 
 

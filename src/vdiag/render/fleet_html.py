@@ -29,7 +29,9 @@ def render(fleet: Fleet) -> str:
     head = element(
         "header",
         element("h1", title),
-        element("p", words.read(fleet), " ", sentence("; ".join(words.verdicts(fleet)))),
+        element(
+            "p", words.read(fleet), " ", sentence("; ".join(words.verdicts(fleet))), " ", words.others(fleet)
+        ),
         class_=verdict,
     )
     links = [element("a", name, href=f"#{anchor}") for anchor, name, _ in said]
@@ -55,7 +57,7 @@ def _table(anchor: str, title: str, causes: list[Cause]) -> Html:
     rows = [
         [
             str(cause.replicas), f"{sentence(cause.title)} ({words.name(cause)}{_kind(cause)})", str(cause.also),
-            str(cause.times), cause.first_time, cause.last_time, words.nodes(cause, 5),
+            str(cause.times), words.clock(cause.first_time), words.clock(cause.last_time), words.nodes(cause, 5),
         ]
         for cause in causes
     ]  # fmt: skip
@@ -70,9 +72,13 @@ def _kind(cause: Cause) -> str:
 def _details(cause: Cause) -> Html:
     told = [sentence(said) for said in (words.counts(cause), words.when(cause)) if said]
     body: list[Html] = [element("p", " ".join(told))]
+    if cause.fix:
+        body.append(element("p", f"To do first: {sentence(cause.fix)}"))
     if cause.example.line:
         where = f"{cause.example.input}:{cause.example.line}"
         body += [element("p", where), element("blockquote", cause.example.text)]
+    if cause.first_input and cause.first_input != cause.last_input:
+        body.append(element("p", f"First in {cause.first_input}, last in {cause.last_input}."))
     if cause.nodes:
         body.append(element("p", f"On {words.nodes(cause, len(cause.nodes))}."))
     if cause.draft:

@@ -23,6 +23,8 @@ def render(fleet: Fleet, totals: Sequence[Total], now: float) -> str:
         ("vdiag_replicas", "gauge", "Replicas by verdict.",
          [({"verdict": name}, fleet.verdicts.get(name, 0)) for name in verdicts]),
         ("vdiag_replicas_failed", "gauge", "Replicas that failed.", [({}, fleet.failed)]),
+        ("vdiag_replicas_recovered", "gauge", "Failed replicas that a later start brought to serve again.",
+         [({}, fleet.recovered)]),
         ("vdiag_last_run_timestamp_seconds", "gauge", "When vdiag fleet ended last.", [({}, int(now))]),
     )  # fmt: skip
     return "".join(line for family in families for line in _family(*family))

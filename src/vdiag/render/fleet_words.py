@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 from vdiag.fleet_model import UNREAD, Cause, Fleet, News
 from vdiag.render.sections import counted, size_words
 
+_FRACTION = re.compile(r"(:\d\d)[.,]\d{1,9}")
 VERDICTS = {
     "diagnosed": "diagnosed",
     "unrecognised": "failed, and no rule knows it",
@@ -19,13 +22,14 @@ VERDICTS = {
 def headline(fleet: Fleet) -> str:
     """The answer in one sentence."""
     if not fleet.replicas:
-        return "There was nothing to read."
+        return "None of these logs is from a server." if fleet.others else "There was nothing to read."
     if not fleet.failed:
         return f"None of {counted(fleet.replicas, 'replica')} failed."
     if fleet.replicas == 1:
-        return "The one replica failed."
+        return f"The one replica failed{', and came to serve again' if fleet.recovered else ''}."
+    again = f" {fleet.recovered} of these came to serve again." if fleet.recovered else ""
     of = len([cause for cause in (*fleet.causes, *fleet.unknown) if cause.severity == "fatal"])
-    return f"{fleet.failed} of {fleet.replicas} replicas failed, of {counted(of, 'cause')}."
+    return f"{fleet.failed} of {fleet.replicas} replicas failed, of {counted(of, 'cause')}.{again}"
 
 
 def read(fleet: Fleet) -> str:
@@ -33,6 +37,12 @@ def read(fleet: Fleet) -> str:
     nodes = f" of {counted(fleet.nodes, 'node')}" if fleet.nodes else ""
     on = f", {fleet.failed_nodes} of them with failures" if fleet.nodes and fleet.failed else ""
     return f"{counted(fleet.replicas, 'replica')}{nodes}{on}; {counted(fleet.lines, 'line')}, {size_words(fleet.bytes)}."
+
+
+def others(fleet: Fleet) -> str:
+    """What was read and is no replica; empty: nothing."""
+    count = fleet.others
+    return f"{counted(count, 'more log')} {'is' if count == 1 else 'are'} not from a server." if count else ""
 
 
 def verdicts(fleet: Fleet) -> list[str]:
@@ -48,6 +58,8 @@ def name(cause: Cause) -> str:
 def counts(cause: Cause) -> str:
     """What the number of replicas does not tell: where it is not the first cause, and how often it happened."""
     told = []
+    if cause.recovered:
+        told.append(f"{cause.recovered} serving again")
     if cause.also:
         told.append(f"beside another cause in {cause.also}{' more' if cause.replicas else ''}")
     if cause.times > cause.replicas + cause.also:
@@ -56,12 +68,16 @@ def counts(cause: Cause) -> str:
 
 
 def when(cause: Cause) -> str:
-    """First and last time, as the logs print them."""
-    if not cause.first_time:
-        return ""
-    if (cause.first_time, cause.first_input) == (cause.last_time, cause.last_input):
-        return f"at {cause.first_time}"
-    return f"first {cause.first_time} ({cause.first_input}), last {cause.last_time} ({cause.last_input})"
+    """First and last time, as the logs print them, to the second."""
+    first, last = clock(cause.first_time), clock(cause.last_time)
+    if not first or first == last:
+        return f"at {first}" if first else ""
+    return f"first {first}, last {last}"
+
+
+def clock(printed: str) -> str:
+    """A time without parts of a second."""
+    return _FRACTION.sub(r"\1", printed)
 
 
 def nodes(cause: Cause, most: int) -> str:

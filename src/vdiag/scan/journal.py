@@ -63,14 +63,21 @@ class Entry(msgspec.Struct, rename=_FIELDS):
         """What the fields say of the message."""
         tag, pid = one(self.tag) or one(self.comm), one(self.pid) or one(self.syslog_pid)
         transport, priority, container = one(self.transport), one(self.priority), one(self.container)
-        unit, kind, level = container or tag or one(self.unit), Kind.NATIVE, ""
+        service = one(self.unit)
+        # All instances of a unit have the same tag.
+        instance = (
+            service.removesuffix(".service") if "@" in service and not service.startswith("user@") else ""
+        )
+        if tag in UNIT_TAGS:
+            instance = ""
+        unit, kind, level = container or instance or tag or service, Kind.NATIVE, ""
         # Standard output has the priority of the whole unit, and a container's standard error that of its stream:
         # neither is the program's word on this line.
         if transport not in ("stdout", "") and not container and priority.isdecimal():
             level = _WORDS.get(int(priority[:3]), "")
         if transport == "kernel" or (tag == "kernel" and not pid):
             kind, unit = Kind.KERNEL, ""
-        elif tag in UNIT_TAGS or one(self.unit) == "init.scope":
+        elif tag in UNIT_TAGS or service == "init.scope":
             kind = Kind.UNIT
         elif level:
             kind = Kind.LOG

@@ -23,13 +23,15 @@ _PUMPED = re.compile(  # a logger's level with vLLM's header or a traceback's ro
     r"|usage: [\w./-]+ \[-|(?:vllm|[\w./-]+\.py): error: |terminate called |Fatal Python error: |Segmentation fault\b"
     r"|[\w./-]*sh: (?:line )?\d+: )"
 )
+# stern's pod and container in front of each line: as kubectl writes them, the grammar knows them
+STERN = re.compile(r"(?P<pod>[a-z0-9][a-z0-9.]*(?:-[a-z0-9.]+)+) (?P<container>[a-z0-9][a-z0-9-]*) ")
 _LONGEST = 120  # characters of a prefix
 _LOOK = 400  # lines looked at
 _MOSTLY = 0.8  # part of the lines with text that must have the prefix
 
 
 def learned(text: str, peeler: Peeler) -> re.Pattern[str] | None:
-    """A pattern of the prefix that no grammar knows; its group 1 is what is known in front of it."""
+    """A pattern of the prefix that no grammar knows; its first group is what is known in front of it, unless it is a pod."""
     at = text.find(HEAD)
     if at >= 0:
         line, end = _line(text, at)
@@ -52,12 +54,24 @@ def learned(text: str, peeler: Peeler) -> re.Pattern[str] | None:
     if not line[known:unknown].strip(" |+>") or unknown - known > _LONGEST:
         return None
     pattern = re.compile(f"({_shape(line[:known])}){_shape(line[known:unknown])}")
+    if not known and STERN.fullmatch(line[:unknown]):
+        pattern = STERN
     rows = [strip_escapes(row) for row in text[:200_000].split("\n")[:_LOOK] if row.strip()]
     if HEAD in line:  # what stands around it may be another program's
         following = [strip_escapes(row) for row in text[end : end + 20_000].split("\n")[1:5] if row.strip()]
         return pattern if len(following) >= 2 and all(map(pattern.match, following)) else None
     fits = sum(pattern.match(row) is not None for row in rows)
     return pattern if fits >= 3 and fits >= _MOSTLY * len(rows) else None
+
+
+def without(line: str, prefix: re.Pattern[str]) -> str:
+    """A line without a learned prefix; where that named a pod, with the one that kubectl would write."""
+    m = prefix.match(line)
+    if m is None:
+        return line
+    if prefix is STERN:
+        return f"[pod/{m['pod']}/{m['container']}] {line[m.end() :]}"
+    return str(m[1]) + line[m.end() :]
 
 
 def pumped(text: str) -> bool:

@@ -10,9 +10,10 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from vdiag.model import Envelope, Kind, Record
+from vdiag.scan.collected import speaker
 from vdiag.scan.envelope import Peeler, cleaned, escapes_in, strip_escapes
 from vdiag.scan.gaps import Gaps
-from vdiag.scan.learned import HEAD, learned, pumped
+from vdiag.scan.learned import HEAD, STERN, learned, pumped, without
 
 if TYPE_CHECKING:
     from vdiag.scan import journal
@@ -47,7 +48,7 @@ FEW = 5  # lines of a paste that may have lost its line ends; in a longer log an
 _LEVEL_IN_JSON = re.compile(
     r'"(?:level|levelname|severity)": ?"(DEBUG|INFO|WARNING|ERROR|CRITICAL)"', re.IGNORECASE
 )
-_JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text")
+_JSON_KEYS = ("message", "msg", "log", "MESSAGE", "event", "text", "textPayload", "line")
 
 
 def access_status(message: str) -> tuple[str, str, int] | None:
@@ -96,6 +97,7 @@ class Scanner:
         self._few = False  # a whole log may stand on one line
         self._looks = 0  # at texts, for what can be learned
         self._prefix: re.Pattern[str] | None = None  # an envelope that no grammar knows
+        self._named = False  # a collector's JSON tells who wrote its lines
         self.gaps = Gaps()
 
     def decoder(self, form: str) -> Decoder | None:
@@ -176,10 +178,14 @@ class Scanner:
             self._peeler.pumped = self._peeler.pumped or pumped(text)
             self._prefix = learned(text, self._peeler)
 
+    @property
+    def collected(self) -> bool:
+        """Whether a collector named the pod or host of each line: then nothing was pasted, and nothing is to repair."""
+        return self._named or self._prefix is STERN
+
     def _without(self, line: str) -> str:
         """A line without the prefix that no grammar knows."""
-        m = self._prefix.match(line) if self._prefix is not None else None
-        return m[1] + line[m.end() :] if m else line
+        return line if self._prefix is None else without(line, self._prefix)
 
     def joined(self, lines: Sequence[list[str]], number: int = 1) -> Iterator[Record]:
         """Records of logical lines that stood in pieces; pieces are numbered through from `number`.
@@ -236,8 +242,13 @@ class Scanner:
         from vdiag.scan import journal  # late: plain logs do without
 
         value = _decode(line)
+        named = outer
+        if value is not None and any(told := speaker(value)):
+            self._named, (host, unit) = True, told
+            named = outer or Envelope()
+            named = msgspec.structs.replace(named, host=host or named.host, unit=unit or named.unit)
         if value is not None and journal.is_entry(value):
-            yield from self._entry(journal.of_dict(value), number, outer)
+            yield from self._entry(journal.of_dict(value), number, named)
             return
         key = next((k for k in _JSON_KEYS if isinstance(value.get(k), str)), "") if value else ""
         if (
@@ -273,13 +284,17 @@ class Scanner:
             level=level if level in ("DEBUG", "INFO", "WARNING", "ERROR", "CRITICAL") else "",
             time=str(time) or (outer.time if outer else ""),
             origin=str(origin),
-            unit=outer.unit if outer else "",
+            host=named.host if named else "",
+            unit=named.unit if named else "",
         )
         if level in ("INFO", "DEBUG"):  # what it holds in further rows it quotes
             text = text.rstrip("\n").replace("\n", "\\n")
         for row in text.rstrip("\n").split("\n"):
             inner, message = self._peeler.peel(sound(strip_escapes(row.rstrip("\r"))))
-            yield Record(self.source, number, message, inner if inner.level or inner.role else fixed)
+            own = inner if inner.level or inner.role else fixed
+            if own is inner and (fixed.host or fixed.unit):
+                own = journal.merged(inner, msgspec.structs.replace(fixed, kind=Kind.NATIVE, level=""))
+            yield Record(self.source, number, message, own)
 
     def _entry(self, entry: journal.Entry, number: int, outer: Envelope | None) -> Iterator[Record]:
         """An entry of a journal or of docker's json-file among other lines."""
