@@ -556,6 +556,22 @@ def test_a_rule_may_ask_for_a_frame() -> None:
 
 
 @pytest.mark.parametrize(
+    ("framed", "wins"),
+    [
+        ("ValueError", "plain"),  # says no more than the class: the place does not make up for that
+        (
+            "ValueError: The boiler has no",
+            "framed",
+        ),  # of two that say something the one that knows the place
+    ],
+)
+def test_a_place_in_the_code_is_no_wording_of_its_own(framed: str, wins: str) -> None:
+    book = steam(rule("framed", framed, frames=["engine.py"]), rule("plain", DRY), without=("dry",))
+    report = ask(lines(START, *behind(BOILER, traceback(f"ValueError: {DRY}", "look")), STOPPED), book)
+    assert report.diagnoses[0].rule == wins
+
+
+@pytest.mark.parametrize(
     ("wanted", "holds"), [("app/", True), ("opt/app/", True), ("pp/", False), ("engine.py/", False)]
 )
 def test_a_rule_may_ask_for_a_folder_of_the_code(wanted: str, holds: bool) -> None:
