@@ -356,6 +356,26 @@ def test_another_cause_that_began_a_loop_stands_beside_it() -> None:
 # ---- 9: nothing known ----------------------------------------------------------------------------------------
 
 
+@pytest.mark.parametrize(
+    ("frames", "home"),
+    [
+        (["vllm/v1/worker/gpu_worker.py", "torch/_ops.py"], "vllm-project/vllm"),
+        (["vllm_ascend/worker/worker.py", "vllm/model_executor/models/acme.py"], "vllm-project/vllm"),
+        (["vllm/v1/engine/core.py", "vllm_ascend/attention/mla.py", "torch/_ops.py"], "vllm-project/vllm-ascend"),
+        (["vllm/v1/core/sched/scheduler.py", "lmcache/integration/adapter.py"], "LMCache/LMCache"),
+        (["acme/worker.py"], "vllm-project/vllm"),
+    ],
+)  # fmt: skip
+def test_an_unknown_failure_is_sought_where_the_code_that_raised_it_has_its_issues(
+    frames: list[str], home: str
+) -> None:
+    rows = [f'  File "/opt/venv/lib/python3.12/site-packages/{file}", line 5, in f' for file in frames]
+    report = judged("Traceback (most recent call last):", *rows, "KeyError: 'no such valve'")
+    only = report.diagnoses[0]
+    assert only.search.startswith(f"https://github.com/{home}/issues?q=")
+    assert (home in only.fixes[0].do) == (home != "vllm-project/vllm")
+
+
 def test_an_unknown_failure_has_a_frame_a_fingerprint_and_a_search() -> None:
     report = judged(START, *behind(BOILER, traceback("KeyError: 'coal'", "main", "look")), STOPPED)
     (only,) = report.diagnoses
@@ -533,6 +553,22 @@ def test_a_rule_may_ask_for_a_frame() -> None:
     bad = good.replace("in look", "in burn")
     assert first(ask(good, steam(framed)))[1:] == ("dry", 5)
     assert first(ask(bad, steam(framed))) == ("unrecognised", None, 5)
+
+
+@pytest.mark.parametrize(
+    ("framed", "wins"),
+    [
+        ("ValueError", "plain"),  # says no more than the class: the place does not make up for that
+        (
+            "ValueError: The boiler has no",
+            "framed",
+        ),  # of two that say something the one that knows the place
+    ],
+)
+def test_a_place_in_the_code_is_no_wording_of_its_own(framed: str, wins: str) -> None:
+    book = steam(rule("framed", framed, frames=["engine.py"]), rule("plain", DRY), without=("dry",))
+    report = ask(lines(START, *behind(BOILER, traceback(f"ValueError: {DRY}", "look")), STOPPED), book)
+    assert report.diagnoses[0].rule == wins
 
 
 @pytest.mark.parametrize(

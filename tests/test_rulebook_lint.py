@@ -56,6 +56,11 @@ def test_a_good_rule_has_nothing_to_be_said(said):
         ({"why": None}, "why", "needs `why`"),
         ({"fixes": None}, "fixes", "needs `fixes`"),
         ({"lookalikes": None}, "lookalikes", "needs `lookalikes`"),
+        (
+            {"fixes": [{"do": "Mend it", "env": {"PATH": "/opt/bin:$PATH"}}]},
+            "fixes[0].env.PATH",
+            "whole value",
+        ),
         ({"marks": "ready"}, "marks", "role: context"),
         ({"takes": "long"}, "takes", "marks none"),
         ({"examples": None}, "examples", "has no example"),

@@ -32,7 +32,7 @@ from vdiag.reason.blame import Blame
 from vdiag.reason.clock import apart, parse
 from vdiag.reason.conclude import CAUSE, NOTICED, Conclusion, Finding
 from vdiag.reason.story import Episode
-from vdiag.reason.unknown import fingerprint, raising_frame, search_link
+from vdiag.reason.unknown import VLLM, fingerprint, home_of, raising_frame, search_link
 from vdiag.rulebook.compile import Rulebook
 from vdiag.rulebook.schema import Rule
 
@@ -227,10 +227,12 @@ def _unknown(diagnosis: Diagnosis, event: Event, context: dict[str, Any]) -> Non
     from vdiag.advise import settings  # late: most answers do without
 
     said = event.rows[event.root_row].strip()
+    home = home_of(event)
+    whose = "vLLM's issues" if home == VLLM else f"the issues of {home}"
     diagnosis.title = f"No rule knows this failure; the deepest exception here is: {said[:200]}"
     diagnosis.why = (
         "It failed with this error, and nothing in the log explains it further. "
-        "The search link looks for the same message among vLLM's issues."
+        f"The search link looks for the same message among {whose}."
     )
     told = settings.facts_about(event, context)
     if told:
@@ -240,7 +242,7 @@ def _unknown(diagnosis: Diagnosis, event: Event, context: dict[str, Any]) -> Non
     diagnosis.search = search_link(event)
     diagnosis.facts = {**({"exception": event.exception} if event.exception else {}), **told}
     diagnosis.fixes = [
-        Fix(do="Look for the same message in vLLM's issues", run=[diagnosis.search], safety=Safety.SAFE),
+        Fix(do=f"Look for the same message in {whose}", run=[diagnosis.search], safety=Safety.SAFE),
         Fix(
             do="Start the server once with more detail, and diagnose that log",
             run=["VLLM_LOGGING_LEVEL=DEBUG vllm serve … 2>&1 | tee vllm.log", "vdiag vllm.log"],

@@ -174,7 +174,8 @@ class _Judge:
 
     def _specific(self, match: Match) -> int:
         rule = self._rule(match)
-        return match.weight + 40 * bool(rule.frames or rule.phase) + 40 * bool(rule.needs)
+        placed = min(40, match.weight) * bool(rule.frames or rule.phase)
+        return match.weight + placed + 40 * bool(rule.needs)
 
     def _beats(self, one: Match, other: Match) -> bool:
         return self._rule(other).id in self._rule(one).beats

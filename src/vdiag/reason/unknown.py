@@ -18,6 +18,17 @@ _WORD = re.compile(r"[^\W\d][\w.-]*\w")  # GitHub reads brackets, colons and lea
 _OPERATORS = frozenset({"AND", "OR", "NOT"})
 LONGEST_SEARCH = 120  # characters: each word more is one that another report must have
 _LIBRARY = ("site-packages/", "dist-packages/")
+VLLM = "vllm-project/vllm"
+_HOMES = {  # packages that run inside of vLLM and have issues of their own
+    "vllm": VLLM,
+    "vllm_ascend": "vllm-project/vllm-ascend",
+    "vllm_gaudi": "vllm-project/vllm-gaudi",
+    "vllm_metal": "vllm-project/vllm-metal",
+    "vllm_omni": "vllm-project/vllm-omni",
+    "vllm_spyre": "vllm-project/vllm-spyre",
+    "tpu_inference": "vllm-project/tpu-inference",
+    "lmcache": "LMCache/LMCache",
+}
 
 
 def raising_frame(event: Event) -> str:
@@ -43,12 +54,22 @@ def fingerprint(event: Event) -> str:
     return f"{crc32(told):08x}{crc32(told[::-1]) & 0xFFFF:04x}"
 
 
+def home_of(event: Event) -> str:
+    """The repository (`owner/name`) of the innermost frame that is vLLM's or a plugin's; vLLM's without one."""
+    for frame in reversed(event.frames):
+        folders = frame_parts(frame)[0].replace("\\", "/").split("/")[:-1]
+        for folder in reversed(folders):
+            if folder in _HOMES:
+                return _HOMES[folder]
+    return VLLM
+
+
 def search_link(event: Event) -> str:
-    """A search of vLLM's issues for the message without what varies."""
-    return search_for(event.rows[event.root_row], event.exception)
+    """A search of the issues where the exception belongs (home_of) for the message without what varies."""
+    return search_for(event.rows[event.root_row], event.exception, home_of(event))
 
 
-def search_for(message: str, exception: str = "") -> str:
+def search_for(message: str, exception: str = "", repository: str = VLLM) -> str:
     """The same for a message of which nothing else is known."""
     words = _WORD.findall(_NOT_SOUGHT.sub(" ", message))
     if exception and not message.lstrip().startswith(exception):
@@ -60,13 +81,11 @@ def search_for(message: str, exception: str = "") -> str:
             break
         if word not in _OPERATORS:
             told.append(word)
-    return search_words(" ".join(told))
+    return search_words(" ".join(told), repository)
 
 
-def search_words(words: str) -> str:
-    """A search of vLLM's issues for some words."""
+def search_words(words: str, repository: str = VLLM) -> str:
+    """A search of a repository's issues, vLLM's if none is named, for some words."""
     from urllib.parse import quote_plus
 
-    return "https://github.com/vllm-project/vllm/issues?q=" + quote_plus(
-        f"is:issue {words}", errors="replace"
-    )
+    return f"https://github.com/{repository}/issues?q=" + quote_plus(f"is:issue {words}", errors="replace")

@@ -125,6 +125,17 @@ def arguments_exist(placed: Placed, book: Book) -> Iterator[Said]:
                 yield Said(f"fixes[{index}].{place}", message, "warning")
 
 
+def variables_are_literal(placed: Placed, book: Book) -> Iterator[Said]:
+    """The value of an environment variable names no other: only a shell would fill it in, and not inside quotes."""
+    for index, fix in enumerate(placed.rule.fixes):
+        for name, value in fix.env.items():
+            if value is not None and "$" in value:
+                message = (
+                    f"`{value}` stays as it is in a unit, a container and a manifest: give the whole value"
+                )
+                yield Said(f"fixes[{index}].env.{name}", message)
+
+
 def versions_are_versions(placed: Placed, book: Book) -> Iterator[Said]:
     """`since`, `until` and `fixed_in` are version numbers."""
     rule = placed.rule
@@ -174,6 +185,7 @@ CHECKS: tuple[Check, ...] = (
     phrases_are_tidy,
     facts_exist,
     arguments_exist,
+    variables_are_literal,
     versions_are_versions,
     references_are_links,
     upstream_is_named,
