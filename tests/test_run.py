@@ -285,7 +285,9 @@ def test_where_nobody_can_be_told_the_status_is_still_the_commands(environment: 
     assert told.returncode == 5
 
 
-@pytest.mark.skipif(not Path("/dev/full").is_char_device(), reason="the system has no disk that is always full")
+@pytest.mark.skipif(
+    not Path("/dev/full").is_char_device(), reason="the system has no disk that is always full"
+)
 def test_a_full_disk_changes_no_status(environment: dict[str, str]) -> None:
     for words, status in ((["--", "sh", "-c", "exit 5"], 5), (["--no-such-option"], 2)):
         with open("/dev/full", "wb") as full:
