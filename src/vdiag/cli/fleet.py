@@ -111,7 +111,7 @@ def fleet(
     from vdiag.fleet.found import find
     from vdiag.fleet.run import StateError
     from vdiag.fleet.task import Settings
-    from vdiag.render.page import one_line
+    from vdiag.render.page import one_row
 
     if address is not None and engine != "ray":
         raise click.UsageError("--address goes with --engine ray.")
@@ -125,7 +125,7 @@ def fleet(
         logging.NullHandler()
     )  # what libraries log while they look is not the user's affair; what fails is said
     found = find(paths, _pattern(name))
-    faults += [one_line(problem) for problem in found.problems]
+    faults += [one_row(problem) for problem in found.problems]
     for fault in faults:
         console.say(fault)
     if not found.tasks:

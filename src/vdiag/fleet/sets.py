@@ -6,7 +6,7 @@ import re
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
-from vdiag.intake.rotated import place
+from vdiag.intake import rotated
 
 _STREAM = re.compile(
     r"(?P<stem>.*[^/])(?P<sign>[.-])(?P<stream>out|err|error|stdout|stderr)(?P<rest>(?:-\d+)?\.log|)$",
@@ -29,7 +29,7 @@ class Spot(NamedTuple):
 
 def spot(path: str) -> Spot:
     """The replica that a file belongs to by its path, and its place there."""
-    base, age = place(path)
+    base, age = rotated.place(path)
     restart = stream = 0
     if found := _RESTART.match(base):
         base, restart = found["container"], int(found["restart"])
@@ -45,19 +45,7 @@ def spot(path: str) -> Spot:
 
 def sets(paths: Sequence[str]) -> list[list[int]]:
     """Indices of the paths, those of one replica together and oldest first; in order of appearance."""
-    spots = [spot(path) for path in paths]
-    groups: dict[str, list[int]] = {}
-    for index, own in enumerate(spots):
-        groups.setdefault(own.base, []).append(index)
-    found: list[list[int]] = []
-    for group in groups.values():
-        if len({spots[i].age for i in group}) < len(
-            group
-        ):  # `a.log` and `a.log.gz`: two files of the same age
-            found += [[i] for i in group]
-        else:
-            found.append(sorted(group, key=lambda i: spots[i].age))
-    return sorted(found, key=min)
+    return rotated.sets(paths, spot, tuple)
 
 
 def _undated(folders: str) -> tuple[str, tuple[str, ...]]:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import io
 import re
 from collections.abc import Callable, Sequence
-from typing import BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, NamedTuple, cast
 
 from vdiag.model import Gap, Input
 
@@ -41,19 +41,24 @@ def place(name: str) -> Place:
     return Place(bare, (2, 0, name))
 
 
-def sets(names: Sequence[str]) -> list[list[int]]:
-    """Indices of the names, those of one rotated set together and oldest first; sets in order of appearance."""
-    places = [place(name) for name in names]
+def sets(
+    names: Sequence[str],
+    of: Callable[[str], Any] = place,
+    apart: Callable[[tuple[Any, ...]], Any] = lambda age: age[:2] if age[0] else age,
+) -> list[list[int]]:
+    """Indices of the names, those of one set together and oldest first; sets in order of appearance.
+
+    `of` gives each name its `base`, the same in a set, and its `age`. Two files of the same age (`a.log` and `a.log.gz`)
+    are no rotation: `apart` gives what of an age must differ.
+    """
+    spots = [of(name) for name in names]
     groups: dict[str, list[int]] = {}
-    for index, spot in enumerate(places):
+    for index, spot in enumerate(spots):
         groups.setdefault(spot.base, []).append(index)
-    order = [sorted(group, key=lambda i: places[i].age) for group in groups.values()]
     found: list[list[int]] = []
-    for group in order:
-        # Two files of the same age (`a.log` and `a.log.gz`) are no rotation.
-        ages = [places[i].age[:2] if places[i].age[0] else places[i].age for i in group]
-        if len(set(ages)) == len(ages):
-            found.append(group)
+    for group in groups.values():
+        if len({apart(spots[i].age) for i in group}) == len(group):
+            found.append(sorted(group, key=lambda i: spots[i].age))
         else:
             found += [[i] for i in group]
     return sorted(found, key=min)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from vdiag.fleet_model import Cause, Fleet, Row
 from vdiag.render import fleet_words as words
-from vdiag.render.page import Page, one_line, shorten
+from vdiag.render.page import Page, one_row, shorten
 from vdiag.render.sections import sentence
 
 CAUSES = 12  # shown
@@ -18,10 +18,10 @@ class _Page(Page):
     """A page where each sentence is one paragraph, whatever names stand in it."""
 
     def prose(self, text: str, **how: str) -> None:
-        super().prose(one_line(text), **how)
+        super().prose(one_row(text), **how)
 
     def quote(self, text: str, **how: str) -> None:
-        super().quote(one_line(text), **how)
+        super().quote(one_row(text), **how)
 
 
 def render(fleet: Fleet, *, width: int = 80, everything: bool = False) -> Page:

@@ -35,11 +35,6 @@ def harmless(text: str) -> str:
     return _written(_COLOURS.sub("", text).replace("\r\n", "\n").replace("\t", "    "), _visible)
 
 
-def one_line(text: str) -> str:
-    """The text with its line ends written out: a name with one must not begin a line of its own."""
-    return text.replace("\n", "\\x0a")
-
-
 def spelled(json: str) -> str:
     """JSON that says the same and holds no character that a terminal obeys or nobody sees."""
     return _written(json, _in_json)
